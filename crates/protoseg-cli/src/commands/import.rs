@@ -1,0 +1,34 @@
+//! `protoseg import`.
+
+use anyhow::{Result, bail};
+use protoseg::{core::Classes, device::cpu, model::Model};
+use serde::Serialize;
+
+use crate::{cli::Import, output};
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    model: &'a std::path::Path,
+    architecture: String,
+    base: usize,
+    novel: usize,
+}
+
+pub fn run(args: &Import) -> Result<()> {
+    let Import { checkpoint, output, .. } = args;
+    if output.exists() && !args.force {
+        bail!("`{}` is there already\nhint: choose another name or add --force", output.display());
+    }
+    let trimmed = |names: &[String]| names.iter().map(|name| name.trim().to_string()).collect::<Vec<_>>();
+    let classes = Classes::new(&trimmed(&args.base), &trimmed(&args.novel))?;
+    let (base, novel) = (classes.n_base(), classes.n_novel());
+    let model = Model::import(checkpoint, classes, args.size as usize, &cpu())?;
+    model.save(output)?;
+    let architecture = model.manifest.network.describe();
+    if args.json {
+        return output::json(&Report { schema: "protoseg.import/1", model: output, architecture, base, novel });
+    }
+    output::line(format_args!("{architecture}: {base} base and {novel} novel classes -> {}", output.display()))?;
+    output::line(format_args!("next: protoseg info {}", output::quoted(output)))
+}

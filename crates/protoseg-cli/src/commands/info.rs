@@ -1,0 +1,103 @@
+//! `protoseg info`.
+
+use std::path::Path;
+
+use anyhow::Result;
+use burn::module::Module;
+use protoseg::{
+    core::ClassRole,
+    device::cpu,
+    model::{Manifest, Model},
+    prototype::options::Preset,
+};
+use serde::Serialize;
+
+use crate::{cli::Info, output};
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    model: &'a Path,
+    architecture: String,
+    parameters: usize,
+    cost: Cost,
+    manifest: &'a Manifest,
+}
+
+/// Of the features of one image; comparing them with prototypes comes to less than a thousandth of it.
+#[derive(Serialize)]
+struct Cost {
+    size: usize,
+    gmac: f64,
+    gmac_with_pyramid_shortcut: f64,
+}
+
+pub fn run(args: &Info) -> Result<()> {
+    let model = Model::load(&args.model, &cpu())?;
+    let manifest = &model.manifest;
+    let size = args.size.map_or(manifest.preprocess.size, |size| size as usize);
+    let macs = model.network.macs([size, size]);
+    let giga = |macs: u64| (macs as f64 / 1e7).round() / 100.0;
+    let report = Report {
+        schema: "protoseg.info/1",
+        model: &args.model,
+        architecture: manifest.network.describe(),
+        parameters: model.network.num_params(),
+        cost: Cost { size, gmac: giga(macs.plain), gmac_with_pyramid_shortcut: giga(macs.computed) },
+        manifest,
+    };
+    if args.json { output::json(&report) } else { print(&report) }
+}
+
+fn print(report: &Report<'_>) -> Result<()> {
+    let Report { manifest, cost, .. } = report;
+    let mut rows: Vec<(&str, String)> = vec![
+        ("model", report.model.display().to_string()),
+        ("architecture", report.architecture.clone()),
+        ("features", format!("{} dimensions, {} classifier rows", manifest.network.dim, manifest.network.rows)),
+        ("parameters", format!("{:.2} million", report.parameters as f64 / 1e6)),
+        ("cost", format!("{:.2} GMAC at {} x {}", cost.gmac, cost.size, cost.size)),
+    ];
+    if cost.gmac != cost.gmac_with_pyramid_shortcut {
+        rows.push(("", format!("{:.2} GMAC computed (pyramid shortcut)", cost.gmac_with_pyramid_shortcut)));
+    }
+    let preset = match Preset::of(&manifest.options) {
+        Some(Preset::Reference) => "reference",
+        Some(Preset::Paper) => "paper",
+        Some(Preset::Balanced) => "balanced",
+        None => "custom",
+    };
+    rows.push(("method", format!("{}, options: {preset}", manifest.method)));
+    let preprocess = &manifest.preprocess;
+    rows.push((
+        "preprocessing",
+        format!("longer side to {} px, pasted on a black square, normalised", preprocess.size),
+    ));
+    rows.push(("", format!("mean {:?}, deviation {:?}", preprocess.mean, preprocess.std)));
+    let training = &manifest.training;
+    rows.push(("training", training.origin.clone()));
+    if let Some(data) = &training.data {
+        let fold = training.fold.map_or(String::new(), |fold| format!(", fold {fold}"));
+        rows.push(("", format!("on {data}{fold}")));
+    }
+    if let Some(novel) = training.novel_pixels {
+        let rule = serde_json::to_value(novel)?;
+        rows.push(("", format!("novel pixels in base training: {}", rule.as_str().unwrap_or_default())));
+    }
+    let classes = &manifest.classes;
+    for (title, role) in
+        [("background", ClassRole::Background), ("base", ClassRole::Base), ("novel", ClassRole::Novel)]
+    {
+        let names: Vec<&str> = classes.names(role).collect();
+        let text = match names.len() {
+            0 => "none".to_string(),
+            1 => names[0].to_string(),
+            n => format!("{n}: {}", names.join(", ")),
+        };
+        rows.push((title, text));
+    }
+    for (key, value) in rows {
+        output::line(format_args!("{key:<14} {value}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,4 @@
+//! One file a verb.
+
+pub mod import;
+pub mod info;

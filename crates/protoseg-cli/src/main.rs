@@ -1,0 +1,18 @@
+//! `protoseg`: the command line. Only this crate prints, exits or reads flags.
+
+mod cli;
+mod commands;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let result = match cli.command {
+        cli::Command::Import(args) => commands::import::run(&args),
+        cli::Command::Info(args) => commands::info::run(&args),
+    };
+    output::finish(result)
+}

@@ -1,0 +1,133 @@
+//! The random transforms of training, in the reference's order: scale, rotate, blur, flip, crop, normalise.
+//!
+//! Chance and work are apart: [`Augment::sample`] draws a plan of plain numbers, [`Augment::apply`] carries it out
+//! without any chance, so that a sample can be written down and made again.
+
+mod fused;
+#[cfg(test)]
+mod plain;
+#[cfg(test)]
+mod tests;
+
+use crate::transform::{Axis, Placement};
+use crate::{Image, LabelMap};
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+
+/// What may happen to a training picture, and how it is cut and normalised.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Augment {
+    /// Side of the square that is cut out.
+    pub crop: usize,
+    /// Smallest and largest scale; drawn evenly between them.
+    pub scale: [f64; 2],
+    /// Smallest and largest rotation in degrees, counter-clockwise; drawn evenly between them.
+    pub rotate: [f64; 2],
+    /// How often a picture is rotated at all.
+    pub rotate_p: f64,
+    /// How often it is blurred.
+    pub blur_p: f64,
+    /// How often it is flipped left to right.
+    pub flip_p: f64,
+    /// Colour outside the picture, on the 0..255 scale; it is normalised like the rest.
+    pub border: [f32; 3],
+    /// Mean of red, green and blue on the 0..255 scale.
+    pub mean: [f32; 3],
+    /// Standard deviation of red, green and blue on the 0..255 scale.
+    pub std: [f32; 3],
+}
+
+/// What happens to one picture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AugmentPlan {
+    pub scale: f64,
+    /// Degrees, counter-clockwise.
+    pub rotate: Option<f64>,
+    pub blur: bool,
+    pub flip: bool,
+    /// Column and row of the crop's corner in the scaled and padded picture.
+    pub offset: (usize, usize),
+}
+
+impl Augment {
+    /// The reference's recipe. Its border is the mean colour divided by 255 once more than it should be, that is,
+    /// nearly black; models trained with it expect that.
+    pub fn reference(crop: usize) -> Self {
+        let mean = [123.675, 116.28, 103.53];
+        Self {
+            crop,
+            scale: [0.5, 2.0],
+            rotate: [-10.0, 10.0],
+            rotate_p: 0.5,
+            blur_p: 0.5,
+            flip_p: 0.5,
+            border: mean.map(|mean| mean / 255.0),
+            mean,
+            std: [58.395, 57.12, 57.375],
+        }
+    }
+
+    /// Draws what happens to a picture of this size. The same state of `rng` gives the same plan.
+    ///
+    /// # Panics
+    /// If a probability is not between 0 and 1.
+    pub fn sample(&self, rng: &mut impl Rng, width: usize, height: usize) -> AugmentPlan {
+        let between = |rng: &mut _, [low, high]: [f64; 2]| low + (high - low) * Rng::random::<f64>(rng);
+        let scale = between(rng, self.scale);
+        let rotate = rng.random_bool(self.rotate_p).then(|| between(rng, self.rotate));
+        let blur = rng.random_bool(self.blur_p);
+        let flip = rng.random_bool(self.flip_p);
+        let scaled = (Axis::by_factor(width, scale).to, Axis::by_factor(height, scale).to);
+        let (right, down) = Placement::freedom(scaled, self.crop);
+        AugmentPlan {
+            scale,
+            rotate,
+            blur,
+            flip,
+            offset: (rng.random_range(0..=right), rng.random_range(0..=down)),
+        }
+    }
+
+    /// Carries out a plan: `3 * crop * crop` normalised values (red plane, green plane, blue plane) and the labels
+    /// below them, [`IGNORE`](crate::IGNORE) where there is no picture.
+    ///
+    /// # Panics
+    /// If image and label differ in size or have no pixel, if the crop has none, or if the plan was drawn for
+    /// another size.
+    pub fn apply(&self, plan: &AugmentPlan, image: &Image, label: &LabelMap) -> (Vec<f32>, LabelMap) {
+        let area = self.crop * self.crop;
+        let mut values = vec![0.0; 3 * area];
+        let mut labels = vec![0; area];
+        self.apply_into(plan, image, label, &mut values, &mut labels);
+        (values, LabelMap::new(self.crop, self.crop, labels))
+    }
+
+    /// As [`Augment::apply`], into memory that is already there: one sample's place in a batch. Every value is
+    /// written.
+    ///
+    /// # Panics
+    /// As [`Augment::apply`], or if the memory is not of a crop's size.
+    pub fn apply_into(
+        &self,
+        plan: &AugmentPlan,
+        image: &Image,
+        label: &LabelMap,
+        values: &mut [f32],
+        labels: &mut [u16],
+    ) {
+        let area = self.crop * self.crop;
+        assert_eq!((values.len(), labels.len()), (3 * area, area), "the place for a crop of {}", self.crop);
+        assert_eq!(
+            (image.width, image.height),
+            (label.width, label.height),
+            "an image and its label differ in size"
+        );
+        assert!(image.width > 0 && image.height > 0, "there is nothing to augment in an empty image");
+        assert!(self.crop > 0, "a crop of 0 pixels holds nothing");
+        let geometry = fused::Geometry::new(self, plan, image.width, image.height);
+        geometry.image(self, image, values);
+        geometry.label(self.crop, label, labels);
+    }
+}

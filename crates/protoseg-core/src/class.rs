@@ -1,0 +1,152 @@
+//! The classes a classifier knows, one a row: background (if any), then base, then novel.
+
+use serde::{Deserialize, Serialize};
+
+/// What a class is to the classifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClassRole {
+    /// Everything the data set does not name; always row 0. A data set may have none.
+    Background,
+    /// Learned from many labelled images.
+    Base,
+    /// Registered from a few.
+    Novel,
+}
+
+/// One class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    pub name: String,
+    pub role: ClassRole,
+}
+
+/// The rows of a classifier in order. Names are unique; background comes first, then base, then novel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Class>", into = "Vec<Class>")]
+pub struct Classes(Vec<Class>);
+
+/// A list of classes that cannot be a classifier's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClassError {
+    #[error("no base class is named\nhint: name at least one")]
+    NoBase,
+    #[error("class `{0}` is named twice\nhint: give every class its own name")]
+    Twice(String),
+    #[error("class number {0} has an empty name")]
+    Empty(usize),
+    #[error("class `{0}` is out of order: background comes first, then base, then novel classes")]
+    Order(String),
+    #[error("{0} classes are more than the {max} a classifier can hold", max = u16::MAX)]
+    TooMany(usize),
+}
+
+/// The name that makes a first base class the background.
+const BACKGROUND: &str = "background";
+
+impl Classes {
+    /// Rows from names. A first base name of `background` gets the role [`ClassRole::Background`].
+    pub fn new<S: AsRef<str>>(base: &[S], novel: &[S]) -> Result<Self, ClassError> {
+        let base = base.iter().enumerate().map(|(row, name)| Class {
+            name: name.as_ref().to_string(),
+            role: if row == 0 && name.as_ref() == BACKGROUND {
+                ClassRole::Background
+            } else {
+                ClassRole::Base
+            },
+        });
+        let novel =
+            novel.iter().map(|name| Class { name: name.as_ref().to_string(), role: ClassRole::Novel });
+        base.chain(novel).collect::<Vec<_>>().try_into()
+    }
+
+    pub fn rows(&self) -> &[Class] {
+        &self.0
+    }
+
+    /// Number of base rows, the background included (the paper's N^b).
+    pub fn n_base(&self) -> usize {
+        self.0.iter().filter(|class| class.role != ClassRole::Novel).count()
+    }
+
+    pub fn n_novel(&self) -> usize {
+        self.0.len() - self.n_base()
+    }
+
+    pub fn has_background(&self) -> bool {
+        self.0[0].role == ClassRole::Background
+    }
+
+    /// Names of the rows with this role, in order.
+    pub fn names(&self, role: ClassRole) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |class| class.role == role).map(|class| class.name.as_str())
+    }
+}
+
+impl TryFrom<Vec<Class>> for Classes {
+    type Error = ClassError;
+
+    fn try_from(classes: Vec<Class>) -> Result<Self, ClassError> {
+        if classes.len() >= usize::from(u16::MAX) {
+            return Err(ClassError::TooMany(classes.len()));
+        }
+        let mut seen = std::collections::HashSet::new();
+        let mut highest = ClassRole::Background;
+        for (row, class) in classes.iter().enumerate() {
+            if class.name.trim().is_empty() {
+                return Err(ClassError::Empty(row));
+            }
+            if !seen.insert(class.name.as_str()) {
+                return Err(ClassError::Twice(class.name.clone()));
+            }
+            let in_order = match class.role {
+                ClassRole::Background => row == 0,
+                ClassRole::Base => highest != ClassRole::Novel,
+                ClassRole::Novel => true,
+            };
+            if !in_order {
+                return Err(ClassError::Order(class.name.clone()));
+            }
+            highest = class.role;
+        }
+        if classes.first().is_none_or(|first| first.role == ClassRole::Novel) {
+            return Err(ClassError::NoBase);
+        }
+        Ok(Self(classes))
+    }
+}
+
+impl From<Classes> for Vec<Class> {
+    fn from(classes: Classes) -> Self {
+        classes.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_class_named_background_is_the_background() {
+        let classes = Classes::new(&["background", "cow"], &["duck"]).unwrap();
+        assert!(classes.has_background());
+        assert_eq!((classes.n_base(), classes.n_novel()), (2, 1));
+        let without = Classes::new(&["grass", "cow"], &["duck"]).unwrap();
+        assert!(!without.has_background());
+        assert_eq!(without.names(ClassRole::Base).collect::<Vec<_>>(), ["grass", "cow"]);
+    }
+
+    #[test]
+    fn lists_that_cannot_be_a_classifier_are_refused() {
+        assert_eq!(Classes::new(&[], &["duck"]), Err(ClassError::NoBase));
+        assert_eq!(Classes::new(&["cow"], &["cow"]), Err(ClassError::Twice("cow".into())));
+        assert_eq!(Classes::new(&["cow", " "], &[]), Err(ClassError::Empty(1)));
+        let novel_first = vec![
+            Class { name: "cow".into(), role: ClassRole::Base },
+            Class { name: "duck".into(), role: ClassRole::Novel },
+            Class { name: "grass".into(), role: ClassRole::Base },
+        ];
+        assert_eq!(Classes::try_from(novel_first), Err(ClassError::Order("grass".into())));
+    }
+}

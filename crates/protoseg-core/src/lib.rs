@@ -1,0 +1,30 @@
+//! Everything of protoseg that needs no tensor and no file: class rows, folds, rasters, transforms, support
+//! sampling, counts. Nothing here prints, reads a file or allocates on a device, so its tests run in milliseconds.
+
+mod augment;
+mod class;
+mod class_table;
+mod fold;
+mod preprocess;
+mod raster;
+mod remap;
+mod rules;
+pub mod scenes;
+pub mod seed;
+mod support;
+mod transform;
+
+pub use augment::{Augment, AugmentPlan};
+pub use class::{Class, ClassError, ClassRole, Classes};
+pub use class_table::{ClassId, ClassTable, ClassTableError, NamedClass};
+pub use fold::{Fold, FoldError, FoldScheme, find_ids};
+pub use preprocess::{Canvas, Preprocess};
+pub use raster::{IGNORE, Image, LabelMap};
+pub use remap::{NovelPixels, Remap, RemapError};
+pub use rules::{BaseUse, ImageStats, SupportUse};
+pub use support::{
+    ClassSupports, MIN_SUPPORT_PIXELS, SUPPORT_SEEDS, SupportDraw, SupportError, SupportList, draw_supports,
+};
+
+#[cfg(test)]
+mod golden;

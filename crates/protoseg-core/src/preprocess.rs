@@ -1,0 +1,157 @@
+//! What a picture goes through before a network sees it outside training: resized to fit a square canvas, pasted at
+//! its top left corner, normalised. Nothing is random here.
+
+use crate::transform::{Axis, Bilinear, Normalise, Pixel, Rows, Window, nearest, planes_row};
+use crate::{IGNORE, Image, LabelMap};
+use serde::{Deserialize, Serialize};
+
+/// The preprocessing of evaluation, registration and prediction, as the reference does it: the longer side becomes
+/// `size`, the other keeps the ratio (truncated), both are floored to a multiple of [`Preprocess::MULTIPLE`], and the
+/// rest of the square is black before normalisation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preprocess {
+    /// Side of the square canvas.
+    pub size: usize,
+    /// Mean of red, green and blue on the 0..255 scale.
+    pub mean: [f32; 3],
+    /// Standard deviation of red, green and blue on the 0..255 scale.
+    pub std: [f32; 3],
+}
+
+/// A picture as a network reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Canvas {
+    /// Side of the square.
+    pub size: usize,
+    /// Width and height of the picture inside it, from the top left corner; the rest is black.
+    pub content: (usize, usize),
+    /// `3 * size * size` normalised values: red plane, green plane, blue plane.
+    pub data: Vec<f32>,
+}
+
+impl Preprocess {
+    /// Sides of the content are floored to a multiple of this. A side that would vanish becomes this long (or as
+    /// long as the canvas, should that be even smaller), so that the thinnest picture is still seen.
+    pub const MULTIPLE: usize = 8;
+
+    /// With the mean and deviation of ImageNet.
+    pub fn imagenet(size: usize) -> Self {
+        Self { size, mean: [123.675, 116.28, 103.53], std: [58.395, 57.12, 57.375] }
+    }
+
+    /// Width and height that a picture of this size has on the canvas.
+    pub fn content(&self, width: usize, height: usize) -> (usize, usize) {
+        if width == 0 || height == 0 {
+            return (0, 0);
+        }
+        // The ratio first, then the product, in double precision: truncation sees the difference.
+        let ratio = self.size as f64 / width.max(height) as f64;
+        let fit = |side: usize, other: usize| {
+            let side = if side >= other { self.size } else { (side as f64 * ratio) as usize };
+            (side / Self::MULTIPLE * Self::MULTIPLE).max(Self::MULTIPLE).min(self.size)
+        };
+        (fit(width, height), fit(height, width))
+    }
+
+    /// A picture on the canvas.
+    pub fn image(&self, image: &Image) -> Canvas {
+        let size = self.size;
+        let (width, height) = self.content(image.width, image.height);
+        let normalise = Normalise::new(self.mean, self.std);
+
+        let mut data = Vec::with_capacity(3 * size * size);
+        for black in normalise.colour([0.0; 3]) {
+            data.resize(data.len() + size * size, black);
+        }
+        if width > 0 {
+            let axes = (Axis::to_length(image.width, width), Axis::to_length(image.height, height));
+            let mut rows = Bilinear::new(image, axes, Window::whole(width, height));
+            let mut row = vec![Pixel::default(); width];
+            for y in 0..height {
+                rows.row(y, &mut row);
+                normalise.row(&row, planes_row(&mut data, size, y, 0..width));
+            }
+        }
+        Canvas { size, content: (width, height), data }
+    }
+
+    /// A label map on the canvas, [`IGNORE`] outside the content.
+    pub fn label(&self, label: &LabelMap) -> LabelMap {
+        let size = self.size;
+        let (width, height) = self.content(label.width, label.height);
+        let mut canvas = LabelMap::new(size, size, vec![IGNORE; size * size]);
+        if width == 0 {
+            return canvas;
+        }
+        let axes = (Axis::to_length(label.width, width), Axis::to_length(label.height, height));
+        let content = nearest(label, axes, Window::whole(width, height));
+        for (row, content) in canvas.data.chunks_exact_mut(size).zip(content.data.chunks_exact(width)) {
+            row[..width].copy_from_slice(content);
+        }
+        canvas
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::{Golden, worst};
+
+    #[test]
+    fn the_canvas_is_the_reference_s() {
+        let Some(golden) = Golden::open() else { return };
+        let preprocess = Preprocess::imagenet(161);
+        let canvas = preprocess.image(&golden.photo());
+        assert_eq!(canvas.content, (160, 120));
+
+        // The file calls this tensor [3, 161, 161], but its values lie in HWC order: it was saved from a transposed
+        // view. In that order it is `resize_161.image`, normalised, to the last bit.
+        let (_, hwc) = golden.floats("eval_161.image");
+        let chw: Vec<f32> = (0..3).flat_map(|c| hwc.iter().skip(c).step_by(3).copied()).collect();
+        assert!(worst(&canvas.data, &chw) < 1e-4, "{}", worst(&canvas.data, &chw));
+        assert_eq!(preprocess.label(&golden.label("label")), golden.label("eval_161.label"));
+    }
+
+    #[test]
+    fn the_resized_picture_is_the_reference_s() {
+        let Some(golden) = Golden::open() else { return };
+        for size in [161, 473] {
+            let preprocess = Preprocess { size, mean: [0.0; 3], std: [1.0; 3] };
+            let canvas = preprocess.image(&golden.photo()).data;
+            let hwc: Vec<f32> =
+                (0..size * size).flat_map(|i| [0, 1, 2].map(|c| canvas[c * size * size + i])).collect();
+            let (_, want) = golden.floats(&format!("resize_{size}.image"));
+            assert!(worst(&hwc, &want) < 1e-2, "{size}: {}", worst(&hwc, &want));
+            let label = preprocess.label(&golden.label("label"));
+            assert_eq!(label, golden.label(&format!("resize_{size}.label")));
+        }
+    }
+
+    #[test]
+    fn sides_are_truncated_then_floored_to_a_multiple_of_eight() {
+        let preprocess = Preprocess::imagenet(473);
+        assert_eq!(preprocess.content(500, 375), (472, 352));
+        assert_eq!(preprocess.content(375, 500), (352, 472));
+        assert_eq!(preprocess.content(333, 333), (472, 472));
+    }
+
+    #[test]
+    fn no_size_is_too_odd() {
+        let sizes = [(1, 1), (1, 700), (700, 1), (2, 3), (9, 2000), (0, 0), (0, 5)];
+        for ((width, height), size) in sizes.into_iter().flat_map(|image| [1, 7, 8, 97].map(|s| (image, s))) {
+            let preprocess = Preprocess::imagenet(size);
+            let canvas = preprocess.image(&Image::new(width, height, vec![200; width * height * 3]));
+            let label = preprocess.label(&LabelMap::new(width, height, vec![4; width * height]));
+            let (w, h) = canvas.content;
+            assert!(
+                w <= size && h <= size && (w > 0) == (width * height > 0),
+                "{width} x {height}: {w} x {h}"
+            );
+            assert_eq!(label.data.iter().filter(|&&label| label == 4).count(), w * h);
+            let bright = (200.0 - 123.675) / 58.395;
+            let seen = canvas.data[..size * size].iter().filter(|&&red| (red - bright).abs() < 1e-4).count();
+            assert_eq!(seen, w * h);
+        }
+    }
+}

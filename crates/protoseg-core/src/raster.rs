@@ -1,0 +1,102 @@
+//! Pictures and label maps in memory.
+
+/// The label of a pixel that no loss, no pooling and no metric may look at. Files write it as 255 (or whatever the
+/// data set declares); readers turn it into this value, so that a classifier may have more than 255 rows.
+pub const IGNORE: u16 = u16::MAX;
+
+/// An RGB picture, 8 bits a channel, rows from the top, channels interleaved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    pub width: usize,
+    pub height: usize,
+    /// `height * width * 3` bytes.
+    pub data: Vec<u8>,
+}
+
+impl Image {
+    pub fn new(width: usize, height: usize, data: Vec<u8>) -> Self {
+        assert_eq!(
+            data.len(),
+            width * height * 3,
+            "an RGB image of {width} x {height} needs {} bytes",
+            width * height * 3
+        );
+        Self { width, height, data }
+    }
+}
+
+/// One label a pixel. What the numbers mean (ids of a data set's files or rows of a classifier) is the caller's to
+/// say; [`IGNORE`] always means "no label".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelMap {
+    pub width: usize,
+    pub height: usize,
+    /// `height * width` labels, rows from the top.
+    pub data: Vec<u16>,
+}
+
+impl LabelMap {
+    pub fn new(width: usize, height: usize, data: Vec<u16>) -> Self {
+        assert_eq!(
+            data.len(),
+            width * height,
+            "a label map of {width} x {height} needs {} labels",
+            width * height
+        );
+        Self { width, height, data }
+    }
+
+    /// From 8-bit labels in which 255 means "ignore".
+    pub fn from_u8(width: usize, height: usize, labels: &[u8]) -> Self {
+        let widen = |&label: &u8| {
+            if label == 255 { IGNORE } else { u16::from(label) }
+        };
+        Self::new(width, height, labels.iter().map(widen).collect())
+    }
+
+    /// The labels that occur, in rising order, without [`IGNORE`].
+    pub fn present(&self) -> Vec<u16> {
+        let mut present: Vec<u16> = self.data.clone();
+        present.sort_unstable();
+        present.dedup();
+        present.retain(|&label| label != IGNORE);
+        present
+    }
+
+    /// The map at another size by nearest neighbour, as PyTorch's `interpolate(mode = "nearest")` picks it: source
+    /// index `floor(i * in / out)` with the ratio in single precision.
+    pub fn resize_nearest(&self, width: usize, height: usize) -> Self {
+        let columns = nearest_indices(self.width, width);
+        let mut data = Vec::with_capacity(width * height);
+        for y in nearest_indices(self.height, height) {
+            let row = &self.data[y * self.width..][..self.width];
+            data.extend(columns.iter().map(|&x| row[x]));
+        }
+        Self::new(width, height, data)
+    }
+}
+
+fn nearest_indices(from: usize, to: usize) -> Vec<usize> {
+    let ratio = from as f32 / to as f32;
+    (0..to).map(|i| ((i as f32 * ratio) as usize).min(from - 1)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignore_in_8_bits_becomes_ignore_in_16() {
+        let map = LabelMap::from_u8(3, 1, &[0, 255, 254]);
+        assert_eq!(map.data, [0, IGNORE, 254]);
+        assert_eq!(map.present(), [0, 254]);
+    }
+
+    #[test]
+    fn nearest_takes_the_floor_of_the_scaled_index() {
+        let map = LabelMap::new(4, 1, vec![10, 11, 12, 13]);
+        assert_eq!(map.resize_nearest(2, 1).data, [10, 12]);
+        assert_eq!(map.resize_nearest(3, 1).data, [10, 11, 12]);
+        assert_eq!(map.resize_nearest(8, 1).data, [10, 10, 11, 11, 12, 12, 13, 13]);
+    }
+}

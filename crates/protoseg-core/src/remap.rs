@@ -1,0 +1,148 @@
+//! From the ids of files to the rows of a classifier: one table, built once, applied without touching the source.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ClassId, ClassTable, Fold, FoldError, IGNORE, LabelMap};
+
+/// What happens to pixels of novel classes while the base classes are learned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NovelPixels {
+    /// An image that holds any is left out (the reference's protocol).
+    #[default]
+    Drop,
+    /// They become [`IGNORE`].
+    Ignore,
+    /// They become background; only where the data set has one.
+    Background,
+}
+
+/// The row of every id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remap {
+    /// By file value; [`UNKNOWN`] and [`NOVEL`] are refused.
+    rows: Vec<u16>,
+}
+
+/// A label map that the table does not cover.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RemapError {
+    #[error("pixel ({x}, {y}) has id `{id}`, which no class has")]
+    Unknown { id: ClassId, x: usize, y: usize },
+    #[error(
+        "pixel ({x}, {y}) has id `{id}`, a novel class: under the rule `drop` this image is not for base training"
+    )]
+    Novel { id: ClassId, x: usize, y: usize },
+}
+
+const UNKNOWN: u16 = u16::MAX - 1;
+const NOVEL: u16 = u16::MAX - 2;
+
+impl Remap {
+    /// For base training: base ids become rows, novel ids what `novel` says. Under [`NovelPixels::Drop`] a novel
+    /// pixel is an error, since the filter should have left its image out.
+    pub fn for_base_training(table: &ClassTable, fold: &Fold, novel: NovelPixels) -> Result<Self, FoldError> {
+        let novel_row = match (novel, table.background()) {
+            (NovelPixels::Drop, _) => NOVEL,
+            (NovelPixels::Ignore, _) => IGNORE,
+            (NovelPixels::Background, Some(_)) => 0,
+            (NovelPixels::Background, None) => return Err(FoldError::NoBackground),
+        };
+        Ok(Self::build(table, |id| match fold.is_novel(id) {
+            true => Some(novel_row),
+            false => fold.row(id).map(|row| row as u16),
+        }))
+    }
+
+    /// For supports and evaluation: base ids become rows, novel ids N^b + rank.
+    pub fn for_all_classes(table: &ClassTable, fold: &Fold) -> Self {
+        Self::build(table, |id| fold.row(id).map(|row| row as u16))
+    }
+
+    fn build(table: &ClassTable, row: impl Fn(ClassId) -> Option<u16>) -> Self {
+        let highest = table.classes().last().map_or(0, |class| class.id.0);
+        let highest = table.ignore().last().map_or(highest, |&ignored| ignored.max(highest));
+        let mut rows = vec![UNKNOWN; usize::from(highest) + 1];
+        for class in table.classes() {
+            rows[usize::from(class.id.0)] = row(class.id).unwrap_or(UNKNOWN);
+        }
+        for &ignored in table.ignore() {
+            rows[usize::from(ignored)] = IGNORE;
+        }
+        Self { rows }
+    }
+
+    /// The row of a file value; `None` for an id that no class has, or that the rule `drop` refuses.
+    pub fn row(&self, id: ClassId) -> Option<u16> {
+        Some(self.look_up(id.0)).filter(|&row| row < NOVEL || row == IGNORE)
+    }
+
+    /// The label map in rows.
+    pub fn apply(&self, labels: &LabelMap) -> Result<LabelMap, RemapError> {
+        let rows: Vec<u16> = labels.data.iter().map(|&label| self.look_up(label)).collect();
+        if let Some(at) = rows.iter().position(|&row| row == UNKNOWN || row == NOVEL) {
+            let (id, x, y) = (ClassId(labels.data[at]), at % labels.width, at / labels.width);
+            return Err(match rows[at] {
+                NOVEL => RemapError::Novel { id, x, y },
+                _ => RemapError::Unknown { id, x, y },
+            });
+        }
+        Ok(LabelMap::new(labels.width, labels.height, rows))
+    }
+
+    fn look_up(&self, label: u16) -> u16 {
+        let outside = if label == IGNORE { IGNORE } else { UNKNOWN };
+        self.rows.get(usize::from(label)).copied().unwrap_or(outside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> ClassTable {
+        ClassTable::from_names(&["background", "cow", "duck", "boat"], &[255]).unwrap()
+    }
+
+    fn fold(table: &ClassTable) -> Fold {
+        Fold::new(table, 0, &[ClassId(2)]).unwrap()
+    }
+
+    fn file() -> LabelMap {
+        LabelMap::new(3, 2, vec![0, 1, 2, 3, 255, IGNORE])
+    }
+
+    #[test]
+    fn evaluation_sees_every_class_by_row() {
+        let table = table();
+        let rows = Remap::for_all_classes(&table, &fold(&table)).apply(&file()).unwrap();
+        assert_eq!(rows.data, [0, 1, 3, 2, IGNORE, IGNORE]);
+    }
+
+    #[test]
+    fn base_training_treats_novel_pixels_as_told() {
+        let table = table();
+        let fold = fold(&table);
+        let apply = |novel| Remap::for_base_training(&table, &fold, novel).unwrap().apply(&file());
+        assert_eq!(apply(NovelPixels::Ignore).unwrap().data, [0, 1, IGNORE, 2, IGNORE, IGNORE]);
+        assert_eq!(apply(NovelPixels::Background).unwrap().data, [0, 1, 0, 2, IGNORE, IGNORE]);
+        assert_eq!(apply(NovelPixels::Drop), Err(RemapError::Novel { id: ClassId(2), x: 2, y: 0 }));
+    }
+
+    #[test]
+    fn an_unknown_id_is_an_error_with_its_place() {
+        let table = table();
+        let remap = Remap::for_all_classes(&table, &fold(&table));
+        let strange = LabelMap::new(2, 2, vec![0, 1, 3, 77]);
+        assert_eq!(remap.apply(&strange), Err(RemapError::Unknown { id: ClassId(77), x: 1, y: 1 }));
+        assert_eq!(remap.row(ClassId(300)), None);
+    }
+
+    #[test]
+    fn background_needs_a_background() {
+        let table = ClassTable::from_names(&["grass", "cow", "duck"], &[255]).unwrap();
+        let fold = fold(&table);
+        let error = Remap::for_base_training(&table, &fold, NovelPixels::Background).unwrap_err();
+        assert_eq!(error, FoldError::NoBackground);
+    }
+}

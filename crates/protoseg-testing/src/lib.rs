@@ -1,0 +1,136 @@
+//! What protoseg's tests share: golden data, generated weights, comparisons. Never shipped.
+
+use std::{collections::HashMap, fs, path::PathBuf};
+
+use safetensors::{Dtype, SafeTensors};
+
+/// A file beside the repository, in `../shared`. Where it is absent, says so on stderr and gives nothing: the test that
+/// asked should return.
+#[allow(clippy::print_stderr)]
+pub fn shared(path: &str) -> Option<PathBuf> {
+    let full = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(path);
+    if full.exists() {
+        return Some(full);
+    }
+    eprintln!("SKIPPED: this test needs `../shared/{path}` beside the repository, which is missing");
+    None
+}
+
+/// Reference numbers: the tensors and the metadata of a safetensors file.
+pub struct Golden {
+    tensors: HashMap<String, (Vec<usize>, Vec<f32>)>,
+    pub metadata: HashMap<String, String>,
+}
+
+impl Golden {
+    /// Reads a file of f32 and u8 tensors.
+    pub fn read(path: &std::path::Path) -> Self {
+        let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+        let values = |view: &safetensors::tensor::TensorView| match view.dtype() {
+            Dtype::F32 => view.data().as_chunks::<4>().0.iter().map(|&b| f32::from_le_bytes(b)).collect(),
+            Dtype::U8 => view.data().iter().map(|&byte| f32::from(byte)).collect(),
+            other => panic!("golden tensors are f32 or u8, not {other:?}"),
+        };
+        let tensors = file.tensors().into_iter().map(|(name, view)| (name, (view.shape().to_vec(), values(&view))));
+        Self { tensors: tensors.collect(), metadata: header.metadata().clone().unwrap_or_default() }
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
+    pub fn shape(&self, name: &str) -> &[usize] {
+        &self.tensor(name).0
+    }
+
+    pub fn values(&self, name: &str) -> &[f32] {
+        &self.tensor(name).1
+    }
+
+    /// The bytes of a u8 tensor.
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
+        self.values(name).iter().map(|&value| value as u8).collect()
+    }
+
+    fn tensor(&self, name: &str) -> &(Vec<usize>, Vec<f32>) {
+        self.tensors.get(name).unwrap_or_else(|| panic!("golden tensor `{name}` is missing"))
+    }
+}
+
+/// The values that golden data's networks have in the tensor of this reference name and shape: a hash of the name seeds
+/// a splitmix64 stream, scaled by what the tensor is.
+pub fn generated_weights(name: &str, shape: &[usize]) -> Vec<f32> {
+    let fan_in: usize = shape.iter().skip(1).product();
+    let bound = (3.0 / fan_in as f64).sqrt() as f32;
+    let scale = |u: f32| {
+        if name.ends_with("running_mean") {
+            0.1 * u
+        } else if name.ends_with("running_var") {
+            1.0 + 0.5 * u
+        } else if name.ends_with("proto") {
+            u
+        } else if shape.len() == 1 {
+            if name.ends_with("weight") { 1.0 + 0.2 * u } else { 0.1 * u }
+        } else {
+            u * bound
+        }
+    };
+    stream(name, shape.iter().product()).into_iter().map(scale).collect()
+}
+
+/// The first values, in [-1, 1), of the stream that a name seeds.
+pub fn stream(name: &str, length: usize) -> Vec<f32> {
+    let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    (0..length as u64).map(|index| uniform(seed, index)).collect()
+}
+
+fn uniform(seed: u64, index: u64) -> f32 {
+    let mut z = seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^= z >> 31;
+    ((z >> 40) as f64 / f64::from(1 << 24) * 2.0 - 1.0) as f32
+}
+
+/// Reads a list of tensor names and shapes: `name<tab>2x3`, `scalar` for none.
+pub fn read_keys(path: &std::path::Path) -> Vec<(String, Vec<usize>)> {
+    let text = fs::read_to_string(path).unwrap();
+    let line = |line: &str| {
+        let (name, shape) = line.split_once('\t').unwrap();
+        let dims = if shape == "scalar" {
+            Vec::new()
+        } else {
+            shape.split('x').map(|side| side.parse().unwrap()).collect()
+        };
+        (name.to_string(), dims)
+    };
+    text.lines().map(line).collect()
+}
+
+/// Fails with the worst element if any two differ by more than `tolerance`. Returns the largest difference.
+#[track_caller]
+pub fn assert_close(what: &str, got: &[f32], expected: &[f32], tolerance: f32) -> f32 {
+    assert_eq!(got.len(), expected.len(), "{what}: {} values, expected {}", got.len(), expected.len());
+    let difference = |i: usize| (got[i] - expected[i]).abs();
+    // NaN counts as worst.
+    let worst = (0..got.len()).max_by(|&a, &b| difference(a).total_cmp(&difference(b))).expect("not empty");
+    let error = difference(worst);
+    assert!(
+        error <= tolerance,
+        "{what}: element {worst} is {}, expected {}: differs by {error}, more than {tolerance}",
+        got[worst],
+        expected[worst]
+    );
+    error
+}
+
+/// The same with a tolerance relative to the largest expected magnitude.
+#[track_caller]
+pub fn assert_close_relative(what: &str, got: &[f32], expected: &[f32], tolerance: f32) -> f32 {
+    let largest = expected.iter().fold(0f32, |largest, value| largest.max(value.abs()));
+    assert_close(what, got, expected, tolerance * largest) / largest
+}

@@ -1,0 +1,328 @@
+//! ResNet 18/34/50/101/152 (He et al. 2016), dilated for segmentation, and a depth of 10 for demonstrations and tests.
+//!
+//! Differences between published weights that the config names: the stem (`classic` 7x7, or `deep`, three 3x3 as the
+//! GFS-Seg reference and semseg have it) and the place of a bottleneck's stride (its 3x3 as torchvision, or its first
+//! 1x1 as Caffe and Keras). At output stride 8, layer3 and layer4 keep their size and dilate every 3x3 by 2 and 4.
+//!
+//! Shapes at 473x473, stride 8: stem [128, 119, 119], layer1 [256, 119, 119], layer2 [512, 60, 60], layer3
+//! [1024, 60, 60], layer4 [2048, 60, 60].
+
+use burn::{
+    module::Module,
+    nn::conv::Conv2d,
+    tensor::{Device, Tensor, activation::relu},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::ConfigError,
+    nn::{BatchNorm, Conv, ConvNorm, Cost, max_pool_3x3},
+};
+
+/// The first convolutions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stem {
+    /// One 7x7 of stride 2, 64 channels.
+    Classic,
+    /// 3x3 of stride 2 to 64, 3x3 to 64, 3x3 to 128.
+    Deep,
+}
+
+/// Which convolution of a bottleneck carries the block's stride.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StrideOn {
+    /// The first 1x1 (Caffe, Keras).
+    #[serde(rename = "first-1x1")]
+    First1x1,
+    /// The 3x3 (torchvision, the GFS-Seg reference).
+    #[serde(rename = "3x3")]
+    Conv3x3,
+}
+
+/// A residual network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResNetConfig {
+    /// 10, 18, 34 (two 3x3 a block), 50, 101 or 152 (bottlenecks).
+    pub depth: usize,
+    pub stem: Stem,
+    pub stride_on: StrideOn,
+    /// 8, 16 or 32.
+    pub output_stride: usize,
+    /// All channel counts are multiplied by this and rounded to a multiple of 8.
+    pub width: f64,
+}
+
+impl ResNetConfig {
+    /// The reference's encoder: deep stem, stride on the 3x3, output stride 8.
+    pub fn new(depth: usize) -> Self {
+        Self { depth, stem: Stem::Deep, stride_on: StrideOn::Conv3x3, output_stride: 8, width: 1.0 }
+    }
+
+    /// Blocks in layer1 .. layer4, and whether they are bottlenecks.
+    fn blocks(&self) -> Option<([usize; 4], bool)> {
+        Some(match self.depth {
+            10 => ([1, 1, 1, 1], false),
+            18 => ([2, 2, 2, 2], false),
+            34 => ([3, 4, 6, 3], false),
+            50 => ([3, 4, 6, 3], true),
+            101 => ([3, 4, 23, 3], true),
+            152 => ([3, 8, 36, 3], true),
+            _ => return None,
+        })
+    }
+
+    /// The depth that has these blocks.
+    pub fn depth_of(blocks: [usize; 4], bottleneck: bool) -> Option<usize> {
+        let has = |&depth: &usize| Self::new(depth).blocks() == Some((blocks, bottleneck));
+        [10, 18, 34, 50, 101, 152].into_iter().find(has)
+    }
+
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.blocks().is_none() {
+            return Err(ConfigError::new("encoder.depth", self.depth, "10, 18, 34, 50, 101 or 152"));
+        }
+        if ![8, 16, 32].contains(&self.output_stride) {
+            return Err(ConfigError::new("encoder.output_stride", self.output_stride, "8, 16 or 32"));
+        }
+        if !(0.05..=4.0).contains(&self.width) {
+            return Err(ConfigError::new("encoder.width", self.width, "a number from 0.05 to 4"));
+        }
+        Ok(())
+    }
+
+    fn scaled(&self, channels: usize) -> usize {
+        ((channels as f64 * self.width / 8.0).round() as usize).max(1) * 8
+    }
+
+    /// Output channels of layer1 .. layer4.
+    fn layer_channels(&self) -> [usize; 4] {
+        let expansion = if self.is_bottleneck() { 4 } else { 1 };
+        [64, 128, 256, 512].map(|channels| self.scaled(channels) * expansion)
+    }
+
+    fn is_bottleneck(&self) -> bool {
+        self.depth >= 50
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        let stem = match self.stem {
+            Stem::Classic => "classic stem",
+            Stem::Deep => "deep stem",
+        };
+        let stride_on = match self.stride_on {
+            StrideOn::First1x1 => ", stride on the first 1x1",
+            StrideOn::Conv3x3 if self.is_bottleneck() => ", stride on the 3x3",
+            StrideOn::Conv3x3 => "",
+        };
+        let width = if self.width == 1.0 { String::new() } else { format!(", width x {}", self.width) };
+        format!("ResNet-{} ({stem}{stride_on}, output stride {}{width})", self.depth, self.output_stride)
+    }
+
+    pub(super) fn channels(&self) -> [usize; 2] {
+        let [_, _, layer3, layer4] = self.layer_channels();
+        [layer3, layer4]
+    }
+
+    /// Stride and dilation of layer1 .. layer4.
+    fn strides(&self) -> [(usize, usize); 4] {
+        match self.output_stride {
+            8 => [(1, 1), (2, 1), (1, 2), (1, 4)],
+            16 => [(1, 1), (2, 1), (2, 1), (1, 2)],
+            _ => [(1, 1), (2, 1), (2, 1), (2, 1)],
+        }
+    }
+
+    pub fn init(&self, device: &Device) -> ResNet {
+        let (blocks, bottleneck) = self.blocks().expect("depth was validated");
+        let narrow = self.scaled(64);
+        let stem = match self.stem {
+            Stem::Classic => vec![Conv::new(3, narrow, 7).stride(2)],
+            Stem::Deep => vec![
+                Conv::new(3, narrow, 3).stride(2),
+                Conv::new(narrow, narrow, 3),
+                Conv::new(narrow, 2 * narrow, 3),
+            ],
+        };
+        let mut from = stem.last().expect("a stem has layers").to;
+        let mut layer = |index: usize| {
+            let (stride, dilation) = self.strides()[index];
+            let to = self.layer_channels()[index];
+            let init = |block: usize| {
+                let stride = if block == 0 { stride } else { 1 };
+                let shape = BlockShape { from, to, stride, dilation, stride_on: self.stride_on };
+                from = to;
+                if bottleneck {
+                    Block::Bottleneck(Bottleneck::new(shape, device))
+                } else {
+                    Block::Basic(Basic::new(shape, device))
+                }
+            };
+            (0..blocks[index]).map(init).collect()
+        };
+        ResNet {
+            stem: stem.into_iter().map(|conv| ConvNorm::new_he(conv, device)).collect(),
+            layer1: layer(0),
+            layer2: layer(1),
+            layer3: layer(2),
+            layer4: layer(3),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct BlockShape {
+    from: usize,
+    to: usize,
+    stride: usize,
+    dilation: usize,
+    stride_on: StrideOn,
+}
+
+impl BlockShape {
+    /// The 1x1 on the shortcut, where the block changes the size or the channels.
+    fn downsample(self, device: &Device) -> Option<ConvNorm> {
+        (self.stride != 1 || self.from != self.to)
+            .then(|| ConvNorm::new_he(Conv::new(self.from, self.to, 1).stride(self.stride), device))
+    }
+}
+
+/// A residual network. See the module's head for shapes.
+#[derive(Module, Debug)]
+pub struct ResNet {
+    pub stem: Vec<ConvNorm>,
+    pub layer1: Vec<Block>,
+    pub layer2: Vec<Block>,
+    pub layer3: Vec<Block>,
+    pub layer4: Vec<Block>,
+}
+
+impl ResNet {
+    pub fn forward(&self, image: Tensor<4>) -> [Tensor<4>; 5] {
+        let stem = self.stem.iter().fold(image, |x, conv| conv.forward_relu(x));
+        let stem = max_pool_3x3(stem, 2);
+        let run = |layer: &[Block], x: Tensor<4>| layer.iter().fold(x, |x, block| block.forward(x));
+        let layer1 = run(&self.layer1, stem.clone());
+        let layer2 = run(&self.layer2, layer1.clone());
+        let layer3 = run(&self.layer3, layer2.clone());
+        let layer4 = run(&self.layer4, layer3.clone());
+        [stem, layer1, layer2, layer3, layer4]
+    }
+
+    pub(super) fn cost(&self, cost: &mut Cost, size: [usize; 2]) -> [[usize; 2]; 2] {
+        let stem = self.stem.iter().fold(size, |size, conv| conv.cost(cost, size));
+        let pooled = stem.map(|side| side.div_ceil(2));
+        let run = |cost: &mut Cost, layer: &[Block], size| {
+            layer.iter().fold(size, |size, block| block.cost(cost, size))
+        };
+        let layer2 = [&self.layer1, &self.layer2].iter().fold(pooled, |size, layer| run(cost, layer, size));
+        let layer3 = run(cost, &self.layer3, layer2);
+        [layer3, run(cost, &self.layer4, layer3)]
+    }
+}
+
+/// One residual block.
+#[derive(Module, Debug)]
+pub enum Block {
+    Basic(Basic),
+    Bottleneck(Bottleneck),
+}
+
+impl Block {
+    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        match self {
+            Self::Basic(block) => block.forward(x),
+            Self::Bottleneck(block) => block.forward(x),
+        }
+    }
+
+    fn cost(&self, cost: &mut Cost, size: [usize; 2]) -> [usize; 2] {
+        let (convs, downsample) = match self {
+            Self::Basic(block) => (vec![&block.conv1, &block.conv2], &block.downsample),
+            Self::Bottleneck(block) => (vec![&block.conv1, &block.conv2, &block.conv3], &block.downsample),
+        };
+        if let Some(downsample) = downsample {
+            downsample.cost(cost, size);
+        }
+        convs.into_iter().fold(size, |size, conv| cost.conv(conv, size))
+    }
+}
+
+/// Two 3x3 convolutions and a shortcut.
+#[derive(Module, Debug)]
+pub struct Basic {
+    pub conv1: Conv2d,
+    pub bn1: BatchNorm,
+    pub conv2: Conv2d,
+    pub bn2: BatchNorm,
+    pub downsample: Option<ConvNorm>,
+}
+
+impl Basic {
+    fn new(shape: BlockShape, device: &Device) -> Self {
+        let conv = |from, stride| {
+            Conv::new(from, shape.to, 3).stride(stride).dilation(shape.dilation).init_he(device)
+        };
+        Self {
+            conv1: conv(shape.from, shape.stride),
+            bn1: BatchNorm::new(shape.to, device),
+            conv2: conv(shape.to, 1),
+            bn2: BatchNorm::new(shape.to, device),
+            downsample: shape.downsample(device),
+        }
+    }
+
+    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        let out = relu(self.bn1.forward(self.conv1.forward(x.clone())));
+        let out = self.bn2.forward(self.conv2.forward(out));
+        relu(out + shortcut(&self.downsample, x))
+    }
+}
+
+/// 1x1 down, 3x3, 1x1 up by four, and a shortcut.
+#[derive(Module, Debug)]
+pub struct Bottleneck {
+    pub conv1: Conv2d,
+    pub bn1: BatchNorm,
+    pub conv2: Conv2d,
+    pub bn2: BatchNorm,
+    pub conv3: Conv2d,
+    pub bn3: BatchNorm,
+    pub downsample: Option<ConvNorm>,
+}
+
+impl Bottleneck {
+    fn new(shape: BlockShape, device: &Device) -> Self {
+        let narrow = shape.to / 4;
+        let (first, middle) = match shape.stride_on {
+            StrideOn::First1x1 => (shape.stride, 1),
+            StrideOn::Conv3x3 => (1, shape.stride),
+        };
+        let conv2 = Conv::new(narrow, narrow, 3).stride(middle).dilation(shape.dilation);
+        Self {
+            conv1: Conv::new(shape.from, narrow, 1).stride(first).init_he(device),
+            bn1: BatchNorm::new(narrow, device),
+            conv2: conv2.init_he(device),
+            bn2: BatchNorm::new(narrow, device),
+            conv3: Conv::new(narrow, shape.to, 1).init_he(device),
+            bn3: BatchNorm::new(shape.to, device),
+            downsample: shape.downsample(device),
+        }
+    }
+
+    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        let out = relu(self.bn1.forward(self.conv1.forward(x.clone())));
+        let out = relu(self.bn2.forward(self.conv2.forward(out)));
+        let out = self.bn3.forward(self.conv3.forward(out));
+        relu(out + shortcut(&self.downsample, x))
+    }
+}
+
+fn shortcut(downsample: &Option<ConvNorm>, x: Tensor<4>) -> Tensor<4> {
+    match downsample {
+        Some(conv) => conv.forward(x),
+        None => x,
+    }
+}

@@ -1,0 +1,221 @@
+//! A model: a network, what its rows mean, how images reach it, how it was trained. One safetensors file holds it all
+//! and is enough to predict.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use burn::tensor::{Device, TensorData};
+use protoseg_core::{Classes, NovelPixels, Preprocess};
+use safetensors::{Dtype, View};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::NetworkConfig,
+    network::Network,
+    prototype::{
+        gamma::Gate,
+        method::{Method, Parts},
+        options::{Options, Preset},
+    },
+    weights::{Checkpoint, Rename, WeightsError, assign, collect, import_gfsseg},
+};
+
+/// What the file says beside its tensors.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Version of this layout.
+    pub format: u32,
+    pub network: NetworkConfig,
+    /// The rows of the classifier, base classes first.
+    pub classes: Classes,
+    pub method: Method,
+    pub options: Options,
+    pub preprocess: Preprocess,
+    pub training: Training,
+}
+
+/// How a model came to be, as far as is known: results without it cannot be compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Training {
+    /// Where the weights are from.
+    pub origin: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fold: Option<usize>,
+    /// What happened to pixels of novel classes in base training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub novel_pixels: Option<NovelPixels>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+}
+
+/// A model in memory.
+#[derive(Debug)]
+pub struct Model {
+    pub manifest: Manifest,
+    pub network: Network,
+    pub device: Device,
+}
+
+/// The manifest's key in the file's metadata.
+const KEY: &str = "protoseg";
+/// The layout this version writes, and the only one it reads.
+const FORMAT: u32 = 1;
+
+/// A model file that cannot be used, or an import that does not fit.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    #[error(
+        "`{}` holds weights but is no protoseg model\nhint: make one with `protoseg import` or by training",
+        path.display()
+    )]
+    NoManifest { path: PathBuf },
+    #[error("`{}`: its description cannot be used: {reason}", path.display())]
+    Manifest { path: PathBuf, reason: String },
+    #[error(
+        "`{}` has {rows} classifier rows, but {base} base and {novel} novel classes were named\n\
+         hint: name every row in order; the background, if there is one, is the first base class",
+        path.display()
+    )]
+    Rows { path: PathBuf, rows: usize, base: usize, novel: usize },
+}
+
+impl Manifest {
+    /// The parts of the method that act at registration and on an image. A gate whose trained network the model lacks
+    /// (CAPL at test on a plain model) becomes the constant 0.5.
+    pub fn inference(&self) -> Parts {
+        let mut parts = self.method.inference();
+        if parts.sce == Some(Gate::Mlp) && !self.network.support_mlp {
+            parts.sce = Some(Gate::Constant(0.5));
+        }
+        parts
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.format != FORMAT {
+            return Err(format!("format {} is not the {FORMAT} this version reads", self.format));
+        }
+        self.network.validate().map_err(|error| error.to_string())?;
+        let (rows, classes) = (self.network.rows, &self.classes);
+        let named = classes.rows().len();
+        if rows != named && rows != classes.n_base() {
+            return Err(format!("{named} classes are named for {rows} classifier rows"));
+        }
+        let size = self.preprocess.size;
+        if !(8..=8192).contains(&size) {
+            return Err(format!("a canvas of {size} pixels is not between 8 and 8192"));
+        }
+        let scale = self.preprocess.mean.iter().chain(&self.preprocess.std);
+        if scale.into_iter().any(|value| !value.is_finite()) || self.preprocess.std.contains(&0.0) {
+            return Err("the mean and deviation of its preprocessing are not usable numbers".to_string());
+        }
+        Ok(())
+    }
+}
+
+impl Model {
+    /// Reads a checkpoint of the GFS-Seg reference implementation. `classes` names its rows; `size` is the side of the
+    /// canvas that the reference's evaluation preprocessing makes.
+    pub fn import(
+        path: &Path,
+        classes: Classes,
+        size: usize,
+        device: &Device,
+    ) -> Result<Self, ModelError> {
+        let checkpoint = Checkpoint::open(path)?;
+        let (network_config, network) = import_gfsseg(&checkpoint, device)?;
+        let rows = network_config.rows;
+        if rows != classes.rows().len() {
+            let (base, novel) = (classes.n_base(), classes.n_novel());
+            return Err(ModelError::Rows { path: path.to_path_buf(), rows, base, novel });
+        }
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let manifest = Manifest {
+            format: FORMAT,
+            network: network_config,
+            classes,
+            method: Method::Capl,
+            options: Preset::Reference.options(),
+            preprocess: Preprocess::imagenet(size),
+            training: Training {
+                origin: format!("imported from `{file}`, a checkpoint of the GFS-Seg reference"),
+                data: None,
+                fold: None,
+                novel_pixels: Some(NovelPixels::Drop),
+                seed: None,
+            },
+        };
+        manifest.check().map_err(|reason| ModelError::Manifest { path: path.to_path_buf(), reason })?;
+        Ok(Self { manifest, network, device: device.clone() })
+    }
+
+    /// Reads what a model file says of itself, without its weights.
+    pub fn read_manifest(path: &Path) -> Result<Manifest, ModelError> {
+        Self::open(path).map(|(manifest, _)| manifest)
+    }
+
+    fn open(path: &Path) -> Result<(Manifest, Checkpoint), ModelError> {
+        let checkpoint = Checkpoint::open(path)?;
+        let json =
+            checkpoint.metadata.get(KEY).ok_or_else(|| ModelError::NoManifest { path: path.to_path_buf() })?;
+        let wrong = |reason: String| ModelError::Manifest { path: path.to_path_buf(), reason };
+        let manifest: Manifest = serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
+        manifest.check().map_err(wrong)?;
+        Ok((manifest, checkpoint))
+    }
+
+    /// Reads a model file.
+    pub fn load(path: &Path, device: &Device) -> Result<Self, ModelError> {
+        let (manifest, checkpoint) = Self::open(path)?;
+        let network = manifest.network.init(device).expect("open checked the config");
+        let network = assign(network, &checkpoint, |name| Rename::To(name.to_string()))?;
+        Ok(Self { manifest, network, device: device.clone() })
+    }
+
+    /// Writes the model file: whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<(), ModelError> {
+        let write = |source| WeightsError::Write { path: path.to_path_buf(), source };
+        let folder = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let manifest = serde_json::to_string(&self.manifest).expect("a manifest is plain data");
+        let tensors = collect(&self.network).into_iter().map(|(name, data)| (name, Values(data)));
+        let file = tempfile::Builder::new().prefix(".protoseg-").tempfile_in(folder).map_err(write)?;
+        let metadata = Some(HashMap::from([(KEY.to_string(), manifest)]));
+        safetensors::serialize_to_file(tensors, metadata, file.path())
+            .map_err(|error| write(std::io::Error::other(error)))?;
+        fs::File::open(file.path()).and_then(|file| file.sync_all()).map_err(write)?;
+        file.persist(path).map_err(|error| write(error.error))?;
+        Ok(())
+    }
+}
+
+struct Values(TensorData);
+
+impl View for Values {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.0.shape().as_slice()
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(self.0.bytes())
+    }
+
+    fn data_len(&self) -> usize {
+        self.0.bytes().len()
+    }
+}

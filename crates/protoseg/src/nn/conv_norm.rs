@@ -1,0 +1,96 @@
+//! Convolutions that keep a map's size, with or without normalisation behind them.
+
+use burn::{
+    module::{Initializer, Module},
+    nn::{
+        PaddingConfig2d,
+        conv::{Conv2d, Conv2dConfig},
+    },
+    tensor::{Device, Tensor, activation::relu, module::max_pool2d, ops::MaxPoolOptions},
+};
+
+use super::{BatchNorm, Cost};
+
+/// A square convolution, padded so that stride 1 keeps the size.
+#[derive(Clone, Copy)]
+pub(crate) struct Conv {
+    pub from: usize,
+    pub to: usize,
+    pub kernel: usize,
+    pub stride: usize,
+    pub dilation: usize,
+    pub bias: bool,
+}
+
+impl Conv {
+    pub const fn new(from: usize, to: usize, kernel: usize) -> Self {
+        Self { from, to, kernel, stride: 1, dilation: 1, bias: false }
+    }
+
+    pub const fn stride(self, stride: usize) -> Self {
+        Self { stride, ..self }
+    }
+
+    pub const fn dilation(self, dilation: usize) -> Self {
+        Self { dilation, ..self }
+    }
+
+    pub const fn bias(self) -> Self {
+        Self { bias: true, ..self }
+    }
+
+    fn config(self) -> Conv2dConfig {
+        let pad = self.dilation * (self.kernel - 1) / 2;
+        Conv2dConfig::new([self.from, self.to], [self.kernel; 2])
+            .with_stride([self.stride; 2])
+            .with_dilation([self.dilation; 2])
+            .with_padding(PaddingConfig2d::Explicit(pad, pad, pad, pad))
+            .with_bias(self.bias)
+    }
+
+    /// With PyTorch's default initialisation, which is Burn's too: what heads start from.
+    pub fn init(self, device: &Device) -> Conv2d {
+        self.config().init(device)
+    }
+
+    /// With He's normal initialisation over the outgoing connections: what torchvision's encoders start from.
+    pub fn init_he(self, device: &Device) -> Conv2d {
+        self.config()
+            .with_initializer(Initializer::KaimingNormal { gain: 2f64.sqrt(), fan_out_only: true })
+            .init(device)
+    }
+}
+
+/// A convolution without bias and the batch normalisation behind it.
+#[derive(Module, Debug)]
+pub struct ConvNorm {
+    pub conv: Conv2d,
+    pub bn: BatchNorm,
+}
+
+impl ConvNorm {
+    pub(crate) fn new(conv: Conv, device: &Device) -> Self {
+        Self { conv: conv.init(device), bn: BatchNorm::new(conv.to, device) }
+    }
+
+    pub(crate) fn new_he(conv: Conv, device: &Device) -> Self {
+        Self { conv: conv.init_he(device), bn: BatchNorm::new(conv.to, device) }
+    }
+
+    pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
+        self.bn.forward(self.conv.forward(input))
+    }
+
+    pub fn forward_relu(&self, input: Tensor<4>) -> Tensor<4> {
+        relu(self.forward(input))
+    }
+
+    pub(crate) fn cost(&self, cost: &mut Cost, size: [usize; 2]) -> [usize; 2] {
+        cost.conv(&self.conv, size)
+    }
+}
+
+/// Max pooling over 3x3 windows with one pixel of padding.
+pub(crate) fn max_pool_3x3(input: Tensor<4>, stride: usize) -> Tensor<4> {
+    max_pool2d(input, MaxPoolOptions::new([3, 3]).with_stride([stride; 2]).with_padding([1, 1]))
+}

@@ -1,0 +1,111 @@
+//! Registration: a few labelled images of new classes become a classifier of old and new ones. No gradient.
+
+use burn::tensor::{Tensor, TensorData};
+use protoseg_core::{ClassRole, Image, LabelMap};
+
+use crate::{
+    model::Model,
+    prototype::{
+        method::Parts,
+        options::Options,
+        pooling::masked_sums,
+        support::{self, ClassSum, SupportSums},
+    },
+};
+
+/// A labelled image of a novel class.
+#[derive(Clone, Debug)]
+pub struct Support {
+    /// Row of its class in the model.
+    pub novel: u16,
+    pub image: Image,
+    /// Rows of the model, at the image's size. Base classes may be labelled too: SCE uses them.
+    pub label: LabelMap,
+}
+
+/// A classifier of base and novel classes, ready for any image.
+#[derive(Clone, Debug)]
+pub struct PrototypeBank {
+    /// `[base + novel, d]`
+    pub rows: Tensor<2>,
+    pub n_base: usize,
+}
+
+/// Supports that cannot be registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegisterError {
+    #[error("novel class `{class}` has no support with a labelled pixel\nhint: give it at least one mask with some")]
+    NoPixels { class: String },
+    #[error("support label is {label:?} but its image is {image:?} (width, height)")]
+    Size { label: (usize, usize), image: (usize, usize) },
+    #[error("support label holds row {row}, but the model has {rows} classes")]
+    Row { row: u16, rows: usize },
+}
+
+impl Model {
+    /// Feature sums of one support: what registration needs to keep of it.
+    pub fn support_sums(&self, support: &Support) -> Result<SupportSums, RegisterError> {
+        let (image, label) = (&support.image, &support.label);
+        let (image_size, label_size) = ((image.width, image.height), (label.width, label.height));
+        if image_size != label_size {
+            return Err(RegisterError::Size { label: label_size, image: image_size });
+        }
+        let canvas = self.canvas(image);
+        let label = self.manifest.preprocess.label(label);
+        let features = self.network.features(canvas);
+        self.pool_support(support.novel, features, &label)
+    }
+
+    /// The sums of a support whose features (`[1, d, h, w]`) are known. `label` is on the network's canvas.
+    pub fn pool_support(
+        &self,
+        novel: u16,
+        features: Tensor<4>,
+        label: &LabelMap,
+    ) -> Result<SupportSums, RegisterError> {
+        let classes = &self.manifest.classes;
+        let present = label.present();
+        if let Some(&row) = present.iter().find(|&&row| usize::from(row) >= classes.rows().len()) {
+            return Err(RegisterError::Row { row, rows: classes.rows().len() });
+        }
+        // Other novel classes in the picture speak through their own supports only.
+        let wanted: Vec<u16> = present
+            .into_iter()
+            .filter(|&row| row == novel || classes.rows()[usize::from(row)].role != ClassRole::Novel)
+            .collect();
+        if wanted.is_empty() {
+            return Ok(SupportSums { novel, sums: Vec::new() });
+        }
+        let pooled = masked_sums(features, std::slice::from_ref(label), &wanted);
+        let dim = pooled.sums.dims()[2];
+        let sums: Vec<f32> = pooled.sums.try_into_vec_as().expect("features are f32");
+        let sums = wanted.iter().zip(sums.chunks(dim)).zip(&pooled.counts[0]);
+        let class_sum = |((&row, sum), &count): ((&u16, &[f32]), &f32)| ClassSum { row, sum: sum.to_vec(), count };
+        let sums = sums.map(class_sum).filter(|sum| sum.count > 0.0).collect();
+        Ok(SupportSums { novel, sums })
+    }
+
+    /// The classifier that these supports make: every novel class of the model needs at least one.
+    pub fn bank(
+        &self,
+        supports: &[SupportSums],
+        parts: Parts,
+        options: &Options,
+    ) -> Result<PrototypeBank, RegisterError> {
+        let classes = &self.manifest.classes;
+        let n_base = classes.n_base();
+        let sce = parts.sce.map(|gate| self.network.sce(gate));
+        let learned = self.network.learned_base(n_base);
+        let rows = support::register(learned, classes.n_novel(), supports, sce, options).map_err(|index| {
+            RegisterError::NoPixels { class: classes.rows()[n_base + index].name.clone() }
+        })?;
+        Ok(PrototypeBank { rows, n_base })
+    }
+
+    /// An image on the network's canvas, `[1, 3, size, size]`.
+    pub(crate) fn canvas(&self, image: &Image) -> Tensor<4> {
+        let canvas = self.manifest.preprocess.image(image);
+        let shape = [1, 3, canvas.size, canvas.size];
+        Tensor::from_data(TensorData::new(canvas.data, shape), &self.device)
+    }
+}

@@ -1,0 +1,172 @@
+//! From a file's tensors to a module's parameters.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use burn::{
+    module::{Module, ModuleMapper, ModuleVisitor, Param},
+    tensor::{Tensor, TensorData},
+};
+
+use super::{Checkpoint, WeightsError, error::Mismatch};
+
+/// What a tensor of a file is to a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rename {
+    /// The parameter of this name.
+    To(String),
+    /// Known, and of no use here (an ImageNet classifier, a step counter).
+    Skip,
+    /// Not known.
+    Unknown,
+}
+
+/// `module` with its parameters read from `checkpoint`, whose names `rename` translates. Every parameter must be there
+/// and everything there must be known; all that is not is listed in one error, before any value is read.
+pub fn assign<M: Module>(
+    module: M,
+    checkpoint: &Checkpoint,
+    rename: impl Fn(&str) -> Rename,
+) -> Result<M, WeightsError> {
+    let mut expected = Names::default();
+    module.visit(&mut expected);
+    let expected = expected.shapes;
+
+    let mut wrong = Mismatch::default();
+    let mut sources: BTreeMap<String, &str> = BTreeMap::new();
+    for name in checkpoint.names() {
+        match rename(name) {
+            Rename::Skip => {}
+            Rename::To(ours) if expected.contains_key(&ours) => {
+                let (got, need) = (checkpoint.shape(name).unwrap_or_default(), &expected[&ours]);
+                if got != need {
+                    wrong.misshaped.push((name.to_string(), format!("{got:?}"), format!("{need:?}")));
+                }
+                sources.insert(ours, name);
+            }
+            _ => wrong.unexpected.push(name.to_string()),
+        }
+    }
+    wrong.missing = expected.keys().filter(|name| !sources.contains_key(*name)).cloned().collect();
+    if !wrong.is_empty() {
+        return Err(WeightsError::Mismatch { path: checkpoint.path.clone(), wrong: Box::new(wrong) });
+    }
+    let mut loader = Loader { checkpoint, sources, path: Path::default(), error: None };
+    let module = module.map(&mut loader);
+    match loader.error {
+        Some(error) => Err(error),
+        None => Ok(module),
+    }
+}
+
+/// Every parameter and running statistic of a module with its name.
+pub(crate) fn collect<M: Module>(module: &M) -> Vec<(String, TensorData)> {
+    let mut values = Values::default();
+    module.visit(&mut values);
+    values.tensors
+}
+
+/// Where a walk through a module is. Enum variants are no part of a name: which head it is, the config says.
+#[derive(Default)]
+struct Path(Vec<String>);
+
+impl Path {
+    fn enter(&mut self, name: &str, container: &str) {
+        if !container.starts_with("Enum:") {
+            self.0.push(name.to_string());
+        }
+    }
+
+    fn exit(&mut self, container: &str) {
+        if !container.starts_with("Enum:") {
+            self.0.pop();
+        }
+    }
+
+    fn name(&self) -> String {
+        self.0.join(".")
+    }
+}
+
+#[derive(Default)]
+struct Names {
+    path: Path,
+    shapes: BTreeMap<String, Vec<usize>>,
+}
+
+impl ModuleVisitor for Names {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _: &str, container: &str) {
+        self.path.exit(container);
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        // Without drawing initial values that are about to be replaced.
+        self.shapes.insert(self.path.name(), param.lazy_shape().to_vec());
+    }
+}
+
+#[derive(Default)]
+struct Values {
+    path: Path,
+    tensors: Vec<(String, TensorData)>,
+}
+
+impl ModuleVisitor for Values {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _: &str, container: &str) {
+        self.path.exit(container);
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.tensors.push((self.path.name(), param.val().into_data()));
+    }
+}
+
+struct Loader<'a> {
+    checkpoint: &'a Checkpoint,
+    /// Our name -> the file's.
+    sources: BTreeMap<String, &'a str>,
+    path: Path,
+    error: Option<WeightsError>,
+}
+
+impl ModuleMapper for Loader<'_> {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _: &str, container: &str) {
+        self.path.exit(container);
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        if self.error.is_some() {
+            return param;
+        }
+        let name = self.sources[&self.path.name()];
+        match self.checkpoint.read(name) {
+            Ok(values) => {
+                let data = TensorData::new(values, param.lazy_shape());
+                let tensor = Tensor::from_data(data, &param.lazy_device());
+                let id = param.id;
+                param.transform_for_load(tensor, id)
+            }
+            Err(error) => {
+                self.error = Some(error);
+                param
+            }
+        }
+    }
+}
+
+/// The distinct numbers that follow `prefix` in the names: how many blocks a layer has.
+pub(super) fn indices(checkpoint: &Checkpoint, prefix: &str) -> BTreeSet<usize> {
+    let index = |name: &str| name.strip_prefix(prefix)?.split('.').next()?.parse().ok();
+    checkpoint.names().filter_map(index).collect()
+}

@@ -1,0 +1,212 @@
+//! A file of weights, listed but not yet read: `.safetensors`, or `.pth` in PyTorch's zip and legacy forms.
+//!
+//! Nothing in a pickle is executed. Sizes that a file claims are compared with the file before memory is asked for.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs::File,
+    io::{self, BufReader, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use half::{bf16, f16};
+use pytorch_reader::{DType as TorchDtype, PytorchReader};
+use safetensors::{Dtype, tensor::Metadata};
+
+use super::{WeightsError, pickle};
+
+/// The tensors of a file by name.
+pub struct Checkpoint {
+    pub path: PathBuf,
+    /// What a safetensors file says of itself; empty for `.pth`.
+    pub metadata: HashMap<String, String>,
+    tensors: BTreeMap<String, Stored>,
+}
+
+/// One tensor, unread.
+struct Stored {
+    shape: Vec<usize>,
+    source: Source,
+}
+
+enum Source {
+    /// In a safetensors file, from this offset.
+    Raw { file: Arc<Mutex<File>>, offset: u64, dtype: Dtype },
+    Torch(pytorch_reader::Tensor),
+}
+
+/// A header of tensor names larger than this is not one.
+const MAX_HEADER: u64 = 64 << 20;
+/// Where torch's checkpoints keep the weights among other things.
+const STATE_DICT_KEYS: [&str; 3] = ["state_dict.", "model_state_dict.", "model."];
+/// What wrapping a model for several GPUs puts before every name.
+const PARALLEL_PREFIX: &str = "module.";
+
+impl Checkpoint {
+    /// Lists a file. Its format is told by its content, not by its name.
+    pub fn open(path: &Path) -> Result<Self, WeightsError> {
+        let read = |source| WeightsError::Read { path: path.to_path_buf(), source };
+        let mut file = File::open(path).map_err(read)?;
+        if file.metadata().map_err(read)?.is_dir() {
+            return Err(read(io::ErrorKind::IsADirectory.into()));
+        }
+        let mut head = Vec::new();
+        (&mut file).take(16).read_to_end(&mut head).map_err(read)?;
+        let (metadata, tensors) = if head.starts_with(b"PK") || matches!(head.first(), Some(0x80 | b'(' | b'}')) && head.get(8) != Some(&b'{') {
+            (HashMap::new(), open_torch(path)?)
+        } else {
+            open_safetensors(file, path)?
+        };
+        let tensors = unwrap_names(tensors);
+        Ok(Self { path: path.to_path_buf(), metadata, tensors })
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.tensors.get(name).map(|tensor| tensor.shape.as_slice())
+    }
+
+    /// The values of a tensor that [`Self::names`] lists, as f32; every one of them is finite.
+    pub fn read(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
+        let tensor = &self.tensors[name];
+        let read = |source| WeightsError::Read { path: self.path.clone(), source };
+        let values = match &tensor.source {
+            Source::Raw { file, offset, dtype } => {
+                let elements: usize = tensor.shape.iter().product();
+                let mut bytes = vec![0; elements * dtype.bitsize() / 8];
+                let mut file = file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                file.seek(SeekFrom::Start(*offset)).map_err(read)?;
+                file.read_exact(&mut bytes).map_err(read)?;
+                to_f32(&bytes, *dtype)
+            }
+            Source::Torch(tensor) => to_f32(&tensor.read().map_err(read)?, dtype_of(tensor.dtype())),
+        };
+        let values = values.ok_or_else(|| WeightsError::Format {
+            path: self.path.clone(),
+            reason: format!("tensor `{name}` is not of a float type"),
+        })?;
+        match values.iter().find(|value| !value.is_finite()) {
+            Some(&value) => {
+                Err(WeightsError::NotFinite { path: self.path.clone(), tensor: name.to_string(), value })
+            }
+            None => Ok(values),
+        }
+    }
+
+    pub(super) fn layout_error(&self, reason: impl Into<String>) -> WeightsError {
+        WeightsError::Layout { path: self.path.clone(), reason: reason.into() }
+    }
+}
+
+type Tensors = BTreeMap<String, Stored>;
+
+fn open_safetensors(
+    mut file: File,
+    path: &Path,
+) -> Result<(HashMap<String, String>, Tensors), WeightsError> {
+    let wrong = |reason: String| WeightsError::Format { path: path.to_path_buf(), reason };
+    let read = |source| WeightsError::Read { path: path.to_path_buf(), source };
+    let length = file.metadata().map_err(read)?.len();
+    let mut size = [0; 8];
+    file.rewind().map_err(read)?;
+    file.read_exact(&mut size).map_err(|_| wrong(format!("it has only {length} bytes")))?;
+    let size = u64::from_le_bytes(size);
+    if size > MAX_HEADER || size > length.saturating_sub(8) {
+        return Err(wrong("it is neither safetensors nor PyTorch".to_string()));
+    }
+    let mut header = vec![0; size as usize];
+    file.read_exact(&mut header).map_err(read)?;
+    // Checks offsets, shapes and types against each other.
+    let header: Metadata = serde_json::from_slice(&header)
+        .map_err(|error| wrong(format!("its header is no safetensors header: {error}")))?;
+    let data = 8 + size;
+    if data + header.data_len() as u64 != length {
+        let missing = format!("its tensors need {} bytes, it has {}", header.data_len(), length - data);
+        return Err(wrong(format!("it is truncated or damaged: {missing}")));
+    }
+    let file = Arc::new(Mutex::new(file));
+    let stored = |(name, info): (String, &safetensors::tensor::TensorInfo)| {
+        let offset = data + info.data_offsets.0 as u64;
+        let source = Source::Raw { file: file.clone(), offset, dtype: info.dtype };
+        (name, Stored { shape: info.shape.clone(), source })
+    };
+    let tensors = header.tensors().into_iter().map(stored).collect();
+    Ok((header.metadata().clone().unwrap_or_default(), tensors))
+}
+
+fn open_torch(path: &Path) -> Result<Tensors, WeightsError> {
+    let wrong = |reason: String| WeightsError::Format { path: path.to_path_buf(), reason };
+    check_pickles(path).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => wrong("it is truncated".to_string()),
+        _ => wrong(error.to_string()),
+    })?;
+    let reader = PytorchReader::new(path).map_err(|error| wrong(error.to_string()))?;
+    let stored = |(name, tensor): (String, pytorch_reader::Tensor)| {
+        (name, Stored { shape: tensor.shape().to_vec(), source: Source::Torch(tensor) })
+    };
+    Ok(reader.into_tensors().into_iter().map(stored).collect())
+}
+
+/// Walks the pickles of a `.pth` file before they are parsed: one in a zip, up to five in a row in the legacy form.
+fn check_pickles(path: &Path) -> io::Result<()> {
+    let mut file = BufReader::new(File::open(path)?);
+    let mut head = [0; 2];
+    file.read_exact(&mut head)?;
+    file.rewind()?;
+    if head != *b"PK" {
+        // Magic number, protocol, system, the object, storage keys. A plain pickle is only the first of them.
+        return (0..5).try_for_each(|i| match pickle::check(&mut file) {
+            Err(error) if i > 0 && error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
+            result => result,
+        });
+    }
+    let mut archive = zip::ZipArchive::new(file)?;
+    for index in 0..archive.len() {
+        let entry = archive.by_index(index)?;
+        if entry.name().is_ok_and(|name| name.ends_with("data.pkl")) {
+            pickle::check(&mut BufReader::new(entry))?;
+        }
+    }
+    Ok(())
+}
+
+/// Picks the weights out of a training checkpoint, and takes off what wrapping put before their names.
+fn unwrap_names(tensors: Tensors) -> Tensors {
+    let wrapper = STATE_DICT_KEYS.iter().find(|key| tensors.keys().any(|name| name.starts_with(**key)));
+    let inner = |(name, tensor): (String, Stored)| {
+        let name = match wrapper {
+            Some(key) => name.strip_prefix(key)?,
+            None => &name,
+        };
+        Some((name.strip_prefix(PARALLEL_PREFIX).unwrap_or(name).to_string(), tensor))
+    };
+    tensors.into_iter().filter_map(inner).collect()
+}
+
+fn dtype_of(dtype: TorchDtype) -> Dtype {
+    match dtype {
+        TorchDtype::F64 => Dtype::F64,
+        TorchDtype::F32 => Dtype::F32,
+        TorchDtype::F16 => Dtype::F16,
+        TorchDtype::BF16 => Dtype::BF16,
+        _ => Dtype::I64,
+    }
+}
+
+fn to_f32(bytes: &[u8], dtype: Dtype) -> Option<Vec<f32>> {
+    fn each<const N: usize>(bytes: &[u8], convert: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+        let (chunks, _) = bytes.as_chunks::<N>();
+        chunks.iter().map(|&chunk| convert(chunk)).collect()
+    }
+    Some(match dtype {
+        Dtype::F32 => each(bytes, f32::from_le_bytes),
+        Dtype::F64 => each(bytes, |bytes| f64::from_le_bytes(bytes) as f32),
+        Dtype::F16 => each(bytes, |bytes| f16::from_le_bytes(bytes).to_f32()),
+        Dtype::BF16 => each(bytes, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+        _ => return None,
+    })
+}

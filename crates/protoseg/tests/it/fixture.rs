@@ -1,0 +1,62 @@
+//! The reference's network with generated weights, imported through the same door as a real checkpoint.
+
+use std::{collections::HashMap, path::Path};
+
+use burn::tensor::{Tensor, TensorData};
+use protoseg::{
+    core::{Classes, LabelMap},
+    device::cpu,
+    model::Model,
+};
+use protoseg_testing::{Golden, generated_weights, read_keys};
+use safetensors::{Dtype, tensor::TensorView};
+
+/// Writes a checkpoint as the reference's `state_dict` would be in safetensors, with generated weights.
+pub fn write_generated_checkpoint(keys: &Path, to: &Path) {
+    let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = read_keys(keys)
+        .into_iter()
+        .filter(|(name, _)| !name.ends_with("num_batches_tracked"))
+        .map(|(name, shape)| {
+            let bytes = generated_weights(&name, &shape).iter().flat_map(|value| value.to_le_bytes()).collect();
+            (name, shape, bytes)
+        })
+        .collect();
+    let views: HashMap<&str, TensorView> = tensors
+        .iter()
+        .map(|(name, shape, bytes)| (name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap()))
+        .collect();
+    safetensors::serialize_to_file(views, None, to).unwrap();
+}
+
+/// `n_base` rows named by number, the first a background, then `n_novel`.
+pub fn numbered_classes(n_base: usize, n_novel: usize) -> Classes {
+    let base: Vec<String> =
+        (0..n_base).map(|i| if i == 0 { "background".to_string() } else { format!("base {i}") }).collect();
+    let novel: Vec<String> = (0..n_novel).map(|i| format!("novel {i}")).collect();
+    Classes::new(&base, &novel).unwrap()
+}
+
+/// The label maps of a golden tensor `[.., height, width]`, in order.
+pub fn label_maps(golden: &Golden, name: &str) -> Vec<LabelMap> {
+    let shape = golden.shape(name);
+    let [height, width] = shape[shape.len() - 2..] else { unreachable!() };
+    golden.bytes(name).chunks(height * width).map(|labels| LabelMap::from_u8(width, height, labels)).collect()
+}
+
+/// The reference's PSPNet-50 with generated weights; nothing where the list of its tensors is missing.
+pub fn generated_model(size: usize) -> Option<Model> {
+    let keys = protoseg_testing::shared("golden/pspnet50_keys.tsv")?;
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoint = folder.path().join("reference.safetensors");
+    write_generated_checkpoint(&keys, &checkpoint);
+    Some(Model::import(&checkpoint, numbered_classes(16, 5), size, &cpu()).unwrap())
+}
+
+pub fn tensor<const D: usize>(golden: &Golden, name: &str) -> Tensor<D> {
+    let data = TensorData::new(golden.values(name).to_vec(), golden.shape(name).to_vec());
+    Tensor::from_data(data, &cpu())
+}
+
+pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.try_into_vec_as().unwrap()
+}

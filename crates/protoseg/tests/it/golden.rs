@@ -1,0 +1,53 @@
+//! Equality with the reference implementation: features, registration and prediction of `golden/pspnet50.safetensors`.
+
+use burn::tensor::Tensor;
+use protoseg::prototype::{gamma::Gate, method::Method, options::Preset, query::dynamic_prototypes};
+use protoseg_testing::{Golden, assert_close, shared};
+
+use crate::fixture::{generated_model, label_maps, tensor, values};
+
+#[test]
+fn features_of_every_stage() {
+    let (Some(path), Some(model)) = (shared("golden/pspnet50.safetensors"), generated_model(97)) else { return };
+    let golden = Golden::read(&path);
+    let query = tensor::<4>(&golden, "query");
+    for (stage, map) in model.network.encoder.forward(query.clone()).into_iter().enumerate() {
+        let [batch, channels, height, width] = map.dims();
+        let (var, mean) = map.reshape([batch, channels, height * width]).var_mean(2);
+        let expect = |what: &str| golden.values(&format!("layer{stage}_{what}")).to_vec();
+        assert_close(&format!("mean of layer{stage}"), &values(mean), &expect("mean"), 1e-3);
+        assert_close(&format!("deviation of layer{stage}"), &values(var.sqrt()), &expect("std"), 1e-3);
+    }
+    assert_close("features", &values(model.network.features(query)), golden.values("feature"), 1e-3);
+}
+
+#[test]
+fn registration_and_prediction() {
+    let (Some(path), Some(model)) = (shared("golden/pspnet50.safetensors"), generated_model(97)) else { return };
+    let golden = Golden::read(&path);
+    let labels = label_maps(&golden, "support_label");
+    let images = tensor::<5>(&golden, "support_image");
+    let [novel, shots, ..] = images.dims();
+    let images: Tensor<4> = images.flatten(0, 1);
+    let mut supports = Vec::new();
+    for (i, label) in labels.iter().enumerate() {
+        let features = model.network.features(images.clone().slice_dim(0, i..i + 1));
+        let row = (16 + i / shots) as u16;
+        supports.push(model.pool_support(row, features, label).unwrap());
+    }
+    assert_eq!(supports.len(), novel * shots);
+    let options = &Preset::Reference.options();
+    let parts = model.manifest.inference();
+    assert_eq!(parts, Method::Capl.inference());
+    let bank = model.bank(&supports, parts, options).unwrap();
+    assert_close("registered", &values(bank.rows.clone()), golden.values("registered"), 1e-5);
+
+    let query = tensor::<4>(&golden, "query");
+    let features = model.network.features(query.clone());
+    let dqce = model.network.dqce(Gate::Cosine);
+    let dynamic = dynamic_prototypes(model.network.classifier.val(), features, dqce, options);
+    assert_close("p_dyn", &values(dynamic), golden.values("dqce"), 1e-4);
+
+    let scores = model.scores_of(query, &bank, parts.dqce, options);
+    assert_close("logits", &values(scores), golden.values("logits"), 1e-3);
+}
