@@ -24,8 +24,10 @@ pub enum Command {
 /// Reads .pth (zip or legacy) and .safetensors; nothing in the file is executed. Depth, stem and sizes are found in the
 /// file. The model file that is written holds weights, class names and preprocessing: it alone is enough to predict.
 #[derive(Args)]
-#[command(after_help = "Example:\n  protoseg import train_epoch_50.pth --size 473 -o model.safetensors \\\n    \
-    --base background,aeroplane,bicycle,bird --novel bus,car")]
+#[command(
+    after_help = "Example:\n  protoseg import train_epoch_50.pth --size 473 -o model.safetensors \\\n    \
+    --base background,aeroplane,bicycle,bird --novel bus,car"
+)]
 pub struct Import {
     /// The checkpoint
     #[arg(value_name = "CKPT")]

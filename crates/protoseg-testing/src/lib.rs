@@ -33,7 +33,8 @@ impl Golden {
             Dtype::U8 => view.data().iter().map(|&byte| f32::from(byte)).collect(),
             other => panic!("golden tensors are f32 or u8, not {other:?}"),
         };
-        let tensors = file.tensors().into_iter().map(|(name, view)| (name, (view.shape().to_vec(), values(&view))));
+        let tensors =
+            file.tensors().into_iter().map(|(name, view)| (name, (view.shape().to_vec(), values(&view))));
         Self { tensors: tensors.collect(), metadata: header.metadata().clone().unwrap_or_default() }
     }
 

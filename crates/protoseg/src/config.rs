@@ -93,5 +93,4 @@ impl NetworkConfig {
             EncoderConfig::Vgg16(vgg) => format!("{decoder}, VGG-16 (output stride {})", vgg.output_stride),
         }
     }
-
 }

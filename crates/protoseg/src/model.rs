@@ -125,12 +125,7 @@ impl Manifest {
 impl Model {
     /// Reads a checkpoint of the GFS-Seg reference implementation. `classes` names its rows; `size` is the side of the
     /// canvas that the reference's evaluation preprocessing makes.
-    pub fn import(
-        path: &Path,
-        classes: Classes,
-        size: usize,
-        device: &Device,
-    ) -> Result<Self, ModelError> {
+    pub fn import(path: &Path, classes: Classes, size: usize, device: &Device) -> Result<Self, ModelError> {
         let checkpoint = Checkpoint::open(path)?;
         let (network_config, network) = import_gfsseg(&checkpoint, device)?;
         let rows = network_config.rows;
@@ -165,8 +160,10 @@ impl Model {
 
     fn open(path: &Path) -> Result<(Manifest, Checkpoint), ModelError> {
         let checkpoint = Checkpoint::open(path)?;
-        let json =
-            checkpoint.metadata.get(KEY).ok_or_else(|| ModelError::NoManifest { path: path.to_path_buf() })?;
+        let json = checkpoint
+            .metadata
+            .get(KEY)
+            .ok_or_else(|| ModelError::NoManifest { path: path.to_path_buf() })?;
         let wrong = |reason: String| ModelError::Manifest { path: path.to_path_buf(), reason };
         let manifest: Manifest = serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
         manifest.check().map_err(wrong)?;

@@ -89,8 +89,7 @@ impl Network {
         size: [usize; 2],
     ) -> Tensor<4> {
         let dqce = dqce.map(|gate| self.dqce(gate));
-        let prototypes =
-            image_prototypes(bank, self.learned_base(n_base), features.clone(), dqce, options);
+        let prototypes = image_prototypes(bank, self.learned_base(n_base), features.clone(), dqce, options);
         upsample(scores(features, prototypes), size)
     }
 
@@ -132,8 +131,7 @@ mod tests {
 
     #[test]
     fn every_head_on_every_stride_gives_a_map_of_the_stride() {
-        let decoders =
-            [DecoderKind::PspNet, DecoderKind::DeepLabV3, DecoderKind::Fcn, DecoderKind::Project];
+        let decoders = [DecoderKind::PspNet, DecoderKind::DeepLabV3, DecoderKind::Fcn, DecoderKind::Project];
         let vgg = |output_stride| EncoderConfig::Vgg16(VggConfig { output_stride });
         for decoder in decoders {
             for (encoder, stride) in

@@ -34,7 +34,10 @@ pub struct PrototypeBank {
 /// Supports that cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
-    #[error("novel class `{class}` has no support with a labelled pixel\nhint: give it at least one mask with some")]
+    #[error(
+        "novel class `{class}` has no support in which a pixel of it is seen\n\
+         hint: give it a mask that covers some 8 x 8 pixels or more at the model's input size"
+    )]
     NoPixels { class: String },
     #[error("support label is {label:?} but its image is {image:?} (width, height)")]
     Size { label: (usize, usize), image: (usize, usize) },
@@ -80,7 +83,8 @@ impl Model {
         let dim = pooled.sums.dims()[2];
         let sums: Vec<f32> = pooled.sums.try_into_vec_as().expect("features are f32");
         let sums = wanted.iter().zip(sums.chunks(dim)).zip(&pooled.counts[0]);
-        let class_sum = |((&row, sum), &count): ((&u16, &[f32]), &f32)| ClassSum { row, sum: sum.to_vec(), count };
+        let class_sum =
+            |((&row, sum), &count): ((&u16, &[f32]), &f32)| ClassSum { row, sum: sum.to_vec(), count };
         let sums = sums.map(class_sum).filter(|sum| sum.count > 0.0).collect();
         Ok(SupportSums { novel, sums })
     }
@@ -96,9 +100,10 @@ impl Model {
         let n_base = classes.n_base();
         let sce = parts.sce.map(|gate| self.network.sce(gate));
         let learned = self.network.learned_base(n_base);
-        let rows = support::register(learned, classes.n_novel(), supports, sce, options).map_err(|index| {
-            RegisterError::NoPixels { class: classes.rows()[n_base + index].name.clone() }
-        })?;
+        let rows =
+            support::register(learned, classes.n_novel(), supports, sce, options).map_err(|index| {
+                RegisterError::NoPixels { class: classes.rows()[n_base + index].name.clone() }
+            })?;
         Ok(PrototypeBank { rows, n_base })
     }
 

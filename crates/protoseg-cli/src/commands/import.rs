@@ -27,8 +27,17 @@ pub fn run(args: &Import) -> Result<()> {
     model.save(output)?;
     let architecture = model.manifest.network.describe();
     if args.json {
-        return output::json(&Report { schema: "protoseg.import/1", model: output, architecture, base, novel });
+        return output::json(&Report {
+            schema: "protoseg.import/1",
+            model: output,
+            architecture,
+            base,
+            novel,
+        });
     }
-    output::line(format_args!("{architecture}: {base} base and {novel} novel classes -> {}", output.display()))?;
+    output::line(format_args!(
+        "{architecture}: {base} base and {novel} novel classes -> {}",
+        output.display()
+    ))?;
     output::line(format_args!("next: protoseg info {}", output::quoted(output)))
 }

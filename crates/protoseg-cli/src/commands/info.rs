@@ -54,7 +54,10 @@ fn print(report: &Report<'_>) -> Result<()> {
     let mut rows: Vec<(&str, String)> = vec![
         ("model", report.model.display().to_string()),
         ("architecture", report.architecture.clone()),
-        ("features", format!("{} dimensions, {} classifier rows", manifest.network.dim, manifest.network.rows)),
+        (
+            "features",
+            format!("{} dimensions, {} classifier rows", manifest.network.dim, manifest.network.rows),
+        ),
         ("parameters", format!("{:.2} million", report.parameters as f64 / 1e6)),
         ("cost", format!("{:.2} GMAC at {} x {}", cost.gmac, cost.size, cost.size)),
     ];

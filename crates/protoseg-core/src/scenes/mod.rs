@@ -66,7 +66,7 @@ impl Scenes {
         loop {
             let (image, labels) = setting.build((self.width, self.height), rng.fork()).finish();
             let shown = labels.data.iter().filter(|&&label| label != 0).count();
-            // Once in a hundred scenes all things ended up hidden or outside.
+            // In one scene of two hundred all things ended up hidden or outside.
             if again == MOST_TRIES || shown * ONE_IN >= labels.data.len() {
                 return (image, labels);
             }

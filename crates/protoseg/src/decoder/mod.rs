@@ -95,9 +95,7 @@ impl DecoderKind {
 impl Decoder {
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         match self {
-            Self::PspNet(PspNet { ppm, projector }) => {
-                projector.finish(ppm.project(x, &projector.conv.conv))
-            }
+            Self::PspNet(PspNet { ppm, projector }) => projector.finish(ppm.project(x, &projector.conv.conv)),
             Self::DeepLabV3(head) => {
                 let merged = head.merge.forward_relu(head.aspp.forward(x));
                 head.projector.forward(head.dropout.forward(merged))

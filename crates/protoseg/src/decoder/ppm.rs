@@ -153,11 +153,8 @@ mod tests {
         let target = Tensor::<4>::random([2, 12, height, width], Distribution::Normal(0.0, 1.0), &device);
         let run = |shortcut: bool| {
             let x = x.clone().detach().require_grad();
-            let y = if shortcut {
-                ppm.project(x.clone(), &conv)
-            } else {
-                conv.forward(ppm.forward(x.clone()))
-            };
+            let y =
+                if shortcut { ppm.project(x.clone(), &conv) } else { conv.forward(ppm.forward(x.clone())) };
             let grads = (y.clone() * target.clone()).sum().backward();
             let branch = ppm.branches[3].conv.weight.val().grad(&grads).unwrap();
             let conv_grad = conv.weight.val().grad(&grads).unwrap();
@@ -165,20 +162,14 @@ mod tests {
         };
         let (fast, plain) = (run(true), run(false));
         let worst = |a: Tensor<4>, b: Tensor<4>| (a - b).abs().max().into_scalar::<f32>();
-        [
-            worst(fast.0, plain.0),
-            worst(fast.1, plain.1),
-            worst(fast.2, plain.2),
-            worst(fast.3, plain.3),
-        ]
+        [worst(fast.0, plain.0), worst(fast.1, plain.1), worst(fast.2, plain.2), worst(fast.3, plain.3)]
     }
 
     #[test]
     fn shortcut_equals_the_plain_form_forward_and_backward() {
         for (height, width) in [(13, 13), (6, 9), (1, 1), (2, 7), (20, 3)] {
-            for (what, worst) in ["output", "input grad", "conv grad", "branch grad"]
-                .iter()
-                .zip(differences(height, width))
+            for (what, worst) in
+                ["output", "input grad", "conv grad", "branch grad"].iter().zip(differences(height, width))
             {
                 assert!(worst < 2e-4, "{what} differs by {worst} at {height} x {width}");
             }

@@ -156,8 +156,8 @@ mod tests {
     fn novel_rows_are_replaced_and_context_rows_mixed_by_hand() {
         // d = 2; class 1 on pixels (1, 3) and (3, 5), class 2 on (8, 0); row 0 absent.
         let learned = Tensor::<2>::from_floats([[7.0, 7.0], [0.0, 1.0], [2.0, 2.0]], &cpu());
-        let features =
-            Tensor::<1>::from_floats([1.0, 3.0, 8.0, 50.0, 3.0, 5.0, 0.0, 50.0], &cpu()).reshape([1, 2, 2, 2]);
+        let features = Tensor::<1>::from_floats([1.0, 3.0, 8.0, 50.0, 3.0, 5.0, 0.0, 50.0], &cpu())
+            .reshape([1, 2, 2, 2]);
         let labels = [LabelMap::new(2, 2, vec![1, 1, 2, IGNORE])];
         let roles = FakeRoles { novel: vec![1], context: vec![2] };
         let parts = Method::Capl.training();

@@ -61,8 +61,8 @@ pub enum Normalise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackgroundRule {
-    /// Never drawn as fake novel or fake context; enriched half of the time when it is present. Without a background
-    /// row this is what happens to row 0 only if the model says that row 0 stands in its place.
+    /// Never drawn as fake novel or fake context; enriched half of the time when it is present. Where a data set has no
+    /// background, no row stands apart.
     Apart,
     /// A class like any other.
     Ordinary,

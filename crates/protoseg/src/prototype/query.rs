@@ -72,7 +72,10 @@ mod tests {
     }
 
     fn close(got: [f32; 2], expected: [f32; 2]) {
-        assert!((got[0] - expected[0]).abs() < 1e-5 && (got[1] - expected[1]).abs() < 1e-5, "{got:?} {expected:?}");
+        assert!(
+            (got[0] - expected[0]).abs() < 1e-5 && (got[1] - expected[1]).abs() < 1e-5,
+            "{got:?} {expected:?}"
+        );
     }
 
     #[test]
@@ -87,7 +90,10 @@ mod tests {
         let [x, y] = attended();
         let g = x / x.hypot(y);
         close(run(Gate::Cosine, &Preset::Reference.options()), [g * x + (1.0 - g) * 2.0, g * y]);
-        close(run(Gate::CosineSwapped, &Preset::Reference.options()), [g * 2.0 + (1.0 - g) * x, (1.0 - g) * y]);
+        close(
+            run(Gate::CosineSwapped, &Preset::Reference.options()),
+            [g * 2.0 + (1.0 - g) * x, (1.0 - g) * y],
+        );
     }
 
     #[test]

@@ -232,10 +232,8 @@ mod tests {
     #[test]
     fn the_references_missing_context_is_the_raw_learned_row() {
         // Row 0 occurs for novel 2 only: the mean of (4, 0) and the raw row (0, 2) is (2, 1).
-        let supports = [
-            support(2, &[(2, [1.0, 0.0], 1.0), (0, [4.0, 0.0], 1.0)]),
-            support(3, &[(3, [1.0, 0.0], 1.0)]),
-        ];
+        let supports =
+            [support(2, &[(2, [1.0, 0.0], 1.0), (0, [4.0, 0.0], 1.0)]), support(3, &[(3, [1.0, 0.0], 1.0)])];
         let rows = run(&supports, Some(Gate::Constant(0.0)), &Preset::Reference.options());
         let norm = 5f32.sqrt();
         close(&rows[..2], &[2.0 / norm, 1.0 / norm]);
@@ -253,10 +251,8 @@ mod tests {
     fn swapped_gate_weighs_the_new_prototype() {
         let mut options = Preset::Paper.options();
         options.context_pool = ContextPool::AllSupports;
-        let supports = [
-            support(2, &[(2, [1.0, 0.0], 1.0), (0, [3.0, 4.0], 1.0)]),
-            support(3, &[(3, [1.0, 0.0], 1.0)]),
-        ];
+        let supports =
+            [support(2, &[(2, [1.0, 0.0], 1.0), (0, [3.0, 4.0], 1.0)]), support(3, &[(3, [1.0, 0.0], 1.0)])];
         // cos((0, 2), (3, 4)) = 0.8.
         close(&run(&supports, Some(Gate::Cosine), &options)[..2], &[0.6, 2.4]);
         close(&run(&supports, Some(Gate::CosineSwapped), &options)[..2], &[2.4, 3.6]);

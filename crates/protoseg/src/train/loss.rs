@@ -51,9 +51,8 @@ pub fn batch_losses(
         parts.sce.map(|gate| network.sce(gate)),
         options,
     );
-    let cost = |prototypes: Tensor<3>| {
-        targets.cross_entropy(upsample(scores(features.clone(), prototypes), size))
-    };
+    let cost =
+        |prototypes: Tensor<3>| targets.cross_entropy(upsample(scores(features.clone(), prototypes), size));
     let weights = options.loss;
     let main = match parts.dqce {
         None => cost(formed.unsqueeze()).mul_scalar(weights.full + weights.sce_only),
@@ -69,9 +68,10 @@ pub fn batch_losses(
             }
         }
     };
-    let aux = aux.filter(|_| weights.aux != 0.0).zip(network.aux_classifier.as_ref()).map(|(embedding, rows)| {
-        targets.cross_entropy(upsample(scores(embedding, rows.val().unsqueeze()), size))
-    });
+    let aux =
+        aux.filter(|_| weights.aux != 0.0).zip(network.aux_classifier.as_ref()).map(|(embedding, rows)| {
+            targets.cross_entropy(upsample(scores(embedding, rows.val().unsqueeze()), size))
+        });
     let total = match &aux {
         Some(aux) => main.clone() + aux.clone().mul_scalar(weights.aux),
         None => main.clone(),

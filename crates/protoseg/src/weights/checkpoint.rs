@@ -32,7 +32,11 @@ struct Stored {
 
 enum Source {
     /// In a safetensors file, from this offset.
-    Raw { file: Arc<Mutex<File>>, offset: u64, dtype: Dtype },
+    Raw {
+        file: Arc<Mutex<File>>,
+        offset: u64,
+        dtype: Dtype,
+    },
     Torch(pytorch_reader::Tensor),
 }
 
@@ -53,7 +57,9 @@ impl Checkpoint {
         }
         let mut head = Vec::new();
         (&mut file).take(16).read_to_end(&mut head).map_err(read)?;
-        let (metadata, tensors) = if head.starts_with(b"PK") || matches!(head.first(), Some(0x80 | b'(' | b'}')) && head.get(8) != Some(&b'{') {
+        let (metadata, tensors) = if head.starts_with(b"PK")
+            || matches!(head.first(), Some(0x80 | b'(' | b'}')) && head.get(8) != Some(&b'{')
+        {
             (HashMap::new(), open_torch(path)?)
         } else {
             open_safetensors(file, path)?
@@ -104,10 +110,7 @@ impl Checkpoint {
 
 type Tensors = BTreeMap<String, Stored>;
 
-fn open_safetensors(
-    mut file: File,
-    path: &Path,
-) -> Result<(HashMap<String, String>, Tensors), WeightsError> {
+fn open_safetensors(mut file: File, path: &Path) -> Result<(HashMap<String, String>, Tensors), WeightsError> {
     let wrong = |reason: String| WeightsError::Format { path: path.to_path_buf(), reason };
     let read = |source| WeightsError::Read { path: path.to_path_buf(), source };
     let length = file.metadata().map_err(read)?.len();

@@ -78,7 +78,9 @@ pub(super) fn rename_layer(name: &str) -> Rename {
     if !name.starts_with("layer") {
         return Rename::Unknown;
     }
-    rename_buffers(&name.replace("downsample.0.", "downsample.conv.").replace("downsample.1.", "downsample.bn."))
+    rename_buffers(
+        &name.replace("downsample.0.", "downsample.conv.").replace("downsample.1.", "downsample.bn."),
+    )
 }
 
 /// PyTorch counts a batch-norm's steps in its weights.
@@ -120,10 +122,7 @@ mod tests {
         assert_eq!(rename_torchvision("conv1.weight"), to("stem.0.conv.weight"));
         assert_eq!(rename_torchvision("bn3.running_var"), to("stem.2.bn.running_var"));
         assert_eq!(rename_torchvision("bn1.num_batches_tracked"), Rename::Skip);
-        assert_eq!(
-            rename_torchvision("layer2.0.downsample.1.bias"),
-            to("layer2.0.downsample.bn.bias")
-        );
+        assert_eq!(rename_torchvision("layer2.0.downsample.1.bias"), to("layer2.0.downsample.bn.bias"));
         assert_eq!(rename_torchvision("fc.weight"), Rename::Skip);
         assert_eq!(rename_torchvision("head.weight"), Rename::Unknown);
     }
@@ -131,8 +130,21 @@ mod tests {
     #[test]
     fn vgg_layers_are_counted_among_relus_and_poolings() {
         let convs = [0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28];
-        let blocks = ["0.convs.0", "0.convs.1", "1.convs.0", "1.convs.1", "2.convs.0", "2.convs.1", "2.convs.2",
-            "3.convs.0", "3.convs.1", "3.convs.2", "4.convs.0", "4.convs.1", "4.convs.2"];
+        let blocks = [
+            "0.convs.0",
+            "0.convs.1",
+            "1.convs.0",
+            "1.convs.1",
+            "2.convs.0",
+            "2.convs.1",
+            "2.convs.2",
+            "3.convs.0",
+            "3.convs.1",
+            "3.convs.2",
+            "4.convs.0",
+            "4.convs.1",
+            "4.convs.2",
+        ];
         for (layer, block) in convs.into_iter().zip(blocks) {
             assert_eq!(rename_vgg(&format!("features.{layer}.bias")), to(&format!("blocks.{block}.bias")));
         }

@@ -41,8 +41,11 @@ const SHOWN: usize = 20;
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let misshaped: Vec<String> =
-            self.misshaped.iter().map(|(name, got, expected)| format!("{name}: {got}, expected {expected}")).collect();
+        let misshaped: Vec<String> = self
+            .misshaped
+            .iter()
+            .map(|(name, got, expected)| format!("{name}: {got}, expected {expected}"))
+            .collect();
         let kinds =
             [("missing", &self.missing), ("unexpected", &self.unexpected), ("mis-shaped", &misshaped)];
         for (kind, names) in kinds.into_iter().filter(|(_, names)| !names.is_empty()) {

@@ -16,8 +16,30 @@ pub fn check(pickle: &mut impl BufRead) -> io::Result<()> {
         let argument = match operation {
             b'.' => return Ok(()),
             // Opcodes without an argument.
-            b'(' | b'0' | b'1' | b'2' | b'N' | b'Q' | b'R' | b'a' | b'b' | b'd' | b'e' | b'l' | b'o' | b's'
-            | b't' | b'u' | b'}' | b']' | b')' | 0x81 | 0x85..=0x89 | 0x8f..=0x94 | 0x97 | 0x98 => 0,
+            b'('
+            | b'0'
+            | b'1'
+            | b'2'
+            | b'N'
+            | b'Q'
+            | b'R'
+            | b'a'
+            | b'b'
+            | b'd'
+            | b'e'
+            | b'l'
+            | b'o'
+            | b's'
+            | b't'
+            | b'u'
+            | b'}'
+            | b']'
+            | b')'
+            | 0x81
+            | 0x85..=0x89
+            | 0x8f..=0x94
+            | 0x97
+            | 0x98 => 0,
             b'K' | b'q' | b'h' | 0x80 | 0x82 => 1,
             b'M' | 0x83 => 2,
             b'J' | b'r' | b'j' | 0x84 => 4,

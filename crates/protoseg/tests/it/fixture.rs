@@ -4,9 +4,12 @@ use std::{collections::HashMap, path::Path};
 
 use burn::tensor::{Tensor, TensorData};
 use protoseg::{
-    core::{Classes, LabelMap},
+    config::NetworkConfig,
+    core::{Classes, LabelMap, Preprocess},
     device::cpu,
-    model::Model,
+    encoder::{EncoderConfig, ResNetConfig},
+    model::{Manifest, Model, Training},
+    prototype::{method::Method, options::Options},
 };
 use protoseg_testing::{Golden, generated_weights, read_keys};
 use safetensors::{Dtype, tensor::TensorView};
@@ -17,13 +20,16 @@ pub fn write_generated_checkpoint(keys: &Path, to: &Path) {
         .into_iter()
         .filter(|(name, _)| !name.ends_with("num_batches_tracked"))
         .map(|(name, shape)| {
-            let bytes = generated_weights(&name, &shape).iter().flat_map(|value| value.to_le_bytes()).collect();
+            let bytes =
+                generated_weights(&name, &shape).iter().flat_map(|value| value.to_le_bytes()).collect();
             (name, shape, bytes)
         })
         .collect();
     let views: HashMap<&str, TensorView> = tensors
         .iter()
-        .map(|(name, shape, bytes)| (name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap()))
+        .map(|(name, shape, bytes)| {
+            (name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
+        })
         .collect();
     safetensors::serialize_to_file(views, None, to).unwrap();
 }
@@ -59,4 +65,42 @@ pub fn tensor<const D: usize>(golden: &Golden, name: &str) -> Tensor<D> {
 
 pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.try_into_vec_as().unwrap()
+}
+
+/// A network small enough for tests in milliseconds, d = 16.
+pub fn tiny_config(rows: usize) -> NetworkConfig {
+    let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.125, ..ResNetConfig::new(10) });
+    NetworkConfig { encoder, dim: 16, ..NetworkConfig::pspnet(10, rows) }
+}
+
+/// A model with random weights.
+pub fn tiny_model(
+    network: NetworkConfig,
+    classes: Classes,
+    method: Method,
+    options: &Options,
+    size: usize,
+) -> Model {
+    let device = cpu();
+    device.seed(11);
+    let training = Training {
+        origin: "random weights".to_string(),
+        data: None,
+        fold: None,
+        novel_pixels: None,
+        seed: Some(11),
+    };
+    Model {
+        network: network.init(&device).unwrap(),
+        manifest: Manifest {
+            format: 1,
+            network,
+            classes,
+            method,
+            options: options.clone(),
+            preprocess: Preprocess::imagenet(size),
+            training,
+        },
+        device,
+    }
 }

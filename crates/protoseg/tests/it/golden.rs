@@ -8,7 +8,9 @@ use crate::fixture::{generated_model, label_maps, tensor, values};
 
 #[test]
 fn features_of_every_stage() {
-    let (Some(path), Some(model)) = (shared("golden/pspnet50.safetensors"), generated_model(97)) else { return };
+    let (Some(path), Some(model)) = (shared("golden/pspnet50.safetensors"), generated_model(97)) else {
+        return;
+    };
     let golden = Golden::read(&path);
     let query = tensor::<4>(&golden, "query");
     for (stage, map) in model.network.encoder.forward(query.clone()).into_iter().enumerate() {
@@ -23,7 +25,9 @@ fn features_of_every_stage() {
 
 #[test]
 fn registration_and_prediction() {
-    let (Some(path), Some(model)) = (shared("golden/pspnet50.safetensors"), generated_model(97)) else { return };
+    let (Some(path), Some(model)) = (shared("golden/pspnet50.safetensors"), generated_model(97)) else {
+        return;
+    };
     let golden = Golden::read(&path);
     let labels = label_maps(&golden, "support_label");
     let images = tensor::<5>(&golden, "support_image");

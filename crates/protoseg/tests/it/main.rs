@@ -1,8 +1,9 @@
 //! One binary: linking is slow.
 
+mod ablation;
 mod fixture;
 mod golden;
-mod parity;
+mod model_file;
 mod pretrained;
 mod step;
 mod torch_files;

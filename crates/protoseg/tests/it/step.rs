@@ -135,7 +135,9 @@ fn freeze_flags(network: Network) -> Network {
 
 #[test]
 fn the_golden_step() {
-    let (Some(path), Some(model)) = (shared("golden/pspnet50.safetensors"), generated_model(97)) else { return };
+    let (Some(path), Some(model)) = (shared("golden/pspnet50.safetensors"), generated_model(97)) else {
+        return;
+    };
     let golden = Golden::read(&path);
     let network = without_dropout(model.network.train());
     let labels = label_maps(&golden, "train_label");

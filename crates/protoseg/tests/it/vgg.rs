@@ -26,7 +26,8 @@ fn torchvision_name(panet: &str) -> String {
 
 #[test]
 fn panet_on_vgg_gives_the_golden_scores() {
-    let (Some(keys), Some(path)) = (shared("golden/fs_panet_keys.tsv"), shared("golden/fs_panet.safetensors"))
+    let (Some(keys), Some(path)) =
+        (shared("golden/fs_panet_keys.tsv"), shared("golden/fs_panet.safetensors"))
     else {
         return;
     };
@@ -35,7 +36,8 @@ fn panet_on_vgg_gives_the_golden_scores() {
     let tensors: Vec<_> = read_keys(&keys)
         .into_iter()
         .map(|(name, shape)| {
-            let bytes: Vec<u8> = generated_weights(&name, &shape).iter().flat_map(|v| v.to_le_bytes()).collect();
+            let bytes: Vec<u8> =
+                generated_weights(&name, &shape).iter().flat_map(|v| v.to_le_bytes()).collect();
             (torchvision_name(&name), shape, bytes)
         })
         .collect();

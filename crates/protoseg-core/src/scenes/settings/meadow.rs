@@ -22,7 +22,7 @@ pub fn meadow(size: (usize, usize), mut rng: Rng) -> World {
         (Kind::Horse, 3.0),
         (Kind::Dog, 1.5),
         (Kind::Truck, 0.35),
-        (Kind::Bicycle, 0.3),
+        (Kind::Bicycle, 0.6),
     ]);
     let leaves = scenery::foliage(&mut rng);
     countryside(&mut world, &sky, leaves, &mut rng, |_, _| 0.0);

@@ -115,11 +115,11 @@ pub fn street(size: (usize, usize), mut rng: Rng, town: bool) -> World {
 /// A free spot: in a lane for what drives, beside the road for all else.
 fn place(world: &mut World, road: &Road, kind: Kind, share: f32, rng: &mut Rng) -> Option<(Vec3, f32)> {
     let drives =
-        matches!(kind, Kind::Car | Kind::Bus | Kind::Truck) || (kind == Kind::Bicycle && rng.chance(0.3));
-    if !drives && !road.deep {
-        // On this side of the road, or for what grazes on either side.
+        matches!(kind, Kind::Car | Kind::Bus | Kind::Truck) || (kind == Kind::Bicycle && rng.chance(0.12));
+    if !drives {
+        // On this side of the road; what grazes, or stands where the road leads, anywhere.
         let grazes = matches!(kind, Kind::Cow | Kind::Sheep | Kind::Horse);
-        let far = if grazes { 30.0 } else { road.middle.z - road.half - 0.5 };
+        let far = if grazes || road.deep { 30.0 } else { road.middle.z - road.half - 0.5 };
         let zone = Zone { near: 0.0, far, left: 0.08, right: 0.92 };
         let at = world.spot(kind, zone, share)?;
         return Some((at, super::heading(rng)));
@@ -130,7 +130,7 @@ fn place(world: &mut World, road: &Road, kind: Kind, share: f32, rng: &mut Rng) 
     let wish = world.camera.focal * size / (share * kind.closeness() * world.canvas.unit());
     for attempt in 0..14 {
         let lane = rng.sign();
-        let beside = if drives { lane * 0.5 * road.half } else { lane * (road.half + rng.range(0.7, 1.6)) };
+        let beside = lane * 0.5 * road.half;
         let along = if road.deep {
             wish * rng.range(0.85, 1.3) + 0.5 * span
         } else {
@@ -143,10 +143,9 @@ fn place(world: &mut World, road: &Road, kind: Kind, share: f32, rng: &mut Rng) 
         let shown =
             (0.02..0.98).contains(&(x / world.canvas.width as f32)) && y < world.canvas.height as f32 * low;
         if at.z > 0.6 * span && at.z < 60.0 && shown && world.claim(at, 0.34 * span, attempt > 8) {
-            // Traffic keeps to its side; parked things point anywhere along the road.
-            let flip = if drives == (lane > 0.0) { 0.5 } else { 0.0 };
-            let turn = if drives { road.turn + flip } else { road.turn + 0.5 * rng.below(2) as f32 };
-            return Some((at, turn + rng.range(-0.015, 0.015)));
+            // Traffic keeps to its side.
+            let flip = if lane > 0.0 { 0.5 } else { 0.0 };
+            return Some((at, road.turn + flip + rng.range(-0.015, 0.015)));
         }
     }
     None

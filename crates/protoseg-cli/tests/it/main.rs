@@ -1,0 +1,4 @@
+//! The program through its real binary.
+
+mod import;
+mod run;

@@ -1,0 +1,203 @@
+//! A data set with its folds and rules: by name, from a folder, or from a short TOML file.
+
+use std::path::Path;
+
+use protoseg_core::{
+    Fold, FoldError, FoldScheme, Image, LabelMap, MIN_SUPPORT_PIXELS, NovelPixels, Remap, RemapError,
+    SupportDraw,
+};
+
+use crate::reader::folder::{self, FolderOptions};
+use crate::reader::{coco, cvat, labelme, msrc, voc, yolo};
+use crate::scan::unknown_id;
+use crate::{DataError, Dataset, files, spec};
+
+/// The benchmarks that are known by name.
+pub const BENCHMARKS: [&str; 4] = ["pascal-5i", "coco-20i", "coco-20i-contiguous", "msrc"];
+
+/// The file that describes a data set, in its folder.
+pub const SPEC_FILE: &str = "protoseg.toml";
+
+/// The fewest pixels of its class a support holds in data sets of MSRC's layout; MSRC's images are of 320 x 213.
+const MSRC_MIN_SUPPORT_PIXELS: u64 = 2_000;
+
+const LAYOUTS: &str = "`protoseg.toml`; `classes.txt` with `train.txt` of pairs; `labelmap.txt` with `SegmentationClass` (CVAT); \
+`JPEGImages` (VOC); `annotations/instances_*.json` (COCO); `data.yaml` (YOLO); `images` with `masks`; JSON of LabelMe";
+
+/// A data set with its folds and the rules that results name.
+pub struct Benchmark {
+    pub dataset: Box<dyn Dataset>,
+    /// At least one. Where nothing says which classes are novel, one fold without any.
+    pub folds: Vec<Fold>,
+    /// What happens to novel pixels while the base classes are learned.
+    pub novel_pixels: NovelPixels,
+    /// The fewest pixels of its class a drawn support holds.
+    pub min_support_pixels: u64,
+    /// The split that base classes are learned from and supports are drawn from.
+    pub train: String,
+    /// The split that is evaluated on; none where the data set has a single split.
+    pub val: Option<String>,
+}
+
+impl Benchmark {
+    /// Opens a benchmark by name (`root` is its folder), a folder, or a `.toml` file.
+    pub fn open(source: &str, root: Option<&Path>) -> Result<Self, DataError> {
+        if BENCHMARKS.contains(&source) {
+            let root = root.ok_or_else(|| DataError::NeedsRoot { name: source.to_string() })?;
+            return Self::named(source, root);
+        }
+        let path = Path::new(source);
+        if path.is_dir() {
+            Self::folder(path)
+        } else if files::has_ending(path, "toml") {
+            spec::open(path)
+        } else {
+            let known = BENCHMARKS.map(|name| format!("`{name}`")).join(", ");
+            Err(DataError::UnknownSource { got: source.to_string(), known })
+        }
+    }
+
+    /// Opens a benchmark by name in its folder: prepared, or as its archives unpack.
+    pub fn named(name: &str, root: &Path) -> Result<Self, DataError> {
+        let described = root.join(SPEC_FILE);
+        match name {
+            "pascal-5i" if described.is_file() => spec::open(&described),
+            "pascal-5i" => open_pascal(root),
+            "coco-20i" => open_coco(root, FoldScheme::Coco20i, "coco-20i"),
+            "coco-20i-contiguous" => open_coco(root, FoldScheme::Coco20iContiguous, "coco-20i-contiguous"),
+            "msrc" => open_msrc(root),
+            _ => {
+                let known = BENCHMARKS.map(|name| format!("`{name}`")).join(", ");
+                Err(DataError::UnknownSource { got: name.to_string(), known })
+            }
+        }
+    }
+
+    /// Opens a folder by what is in it.
+    pub fn folder(root: &Path) -> Result<Self, DataError> {
+        let holds = |name: &str| root.join(name).exists();
+        let boxed: Box<dyn Dataset> = if holds(SPEC_FILE) {
+            return spec::open(&root.join(SPEC_FILE));
+        } else if msrc::is_layout(root) {
+            return open_msrc(root);
+        } else if holds(cvat::LABEL_MAP) && holds("SegmentationClass") {
+            Box::new(cvat::open(root)?)
+        } else if voc::find_tree(root).is_ok() {
+            match voc::find_tree(root)?.join("SegmentationClassAug").is_dir() {
+                true => return open_pascal(root),
+                false => Box::new(voc::open(root)?),
+            }
+        } else if yolo::find_yaml(root).is_some() {
+            Box::new(yolo::open(root, true)?)
+        } else if coco::find_splits(root).is_ok() {
+            Box::new(coco::open("coco", &coco::find_splits(root)?, true)?)
+        } else if holds("images") || holds("train/images") {
+            Box::new(folder::open(FolderOptions::new(root))?)
+        } else if labelme::is_layout(root) {
+            Box::new(labelme::open(root, None, true)?)
+        } else {
+            return Err(DataError::UnknownLayout { path: root.to_path_buf(), layouts: LAYOUTS });
+        };
+        let folds = vec![Fold::new(boxed.classes(), 0, &[])?];
+        Self::assemble(boxed, folds, None, None)
+    }
+
+    /// A benchmark with the usual rules. Splits that are not named are found by their usual names.
+    pub(crate) fn assemble(
+        dataset: Box<dyn Dataset>,
+        folds: Vec<Fold>,
+        train: Option<String>,
+        val: Option<String>,
+    ) -> Result<Self, DataError> {
+        let names: Vec<String> = dataset.splits().iter().map(|split| split.name.clone()).collect();
+        let find =
+            |usual: &[&str]| usual.iter().find_map(|usual| names.iter().find(|name| name == usual)).cloned();
+        let usual_train = ["train_aug", "train", "train2014", "train2017"];
+        let train =
+            train.or_else(|| find(&usual_train)).or_else(|| names.first().cloned()).unwrap_or_default();
+        let val = val.or_else(|| find(&["val", "test", "valid", "val2014", "val2017"]));
+        let val = val.or_else(|| names.iter().find(|name| **name != train).cloned());
+        dataset.split(&train)?;
+        if let Some(val) = &val {
+            dataset.split(val)?;
+        }
+        let val = val.filter(|val| *val != train);
+        Ok(Self {
+            dataset,
+            folds,
+            novel_pixels: NovelPixels::default(),
+            min_support_pixels: MIN_SUPPORT_PIXELS,
+            train,
+            val,
+        })
+    }
+
+    /// The fold of that number.
+    pub fn fold(&self, index: usize) -> Result<&Fold, DataError> {
+        let n_folds = self.folds.len();
+        Ok(self.folds.get(index).ok_or(FoldError::NoSuchFold { got: index, n_folds })?)
+    }
+
+    /// Image and labels of a sample, the labels in rows of the classifier.
+    pub fn load_rows(&self, index: usize, remap: &Remap) -> Result<(Image, LabelMap), DataError> {
+        let (image, labels) = self.dataset.load(index)?;
+        match remap.apply(&labels) {
+            Ok(rows) => Ok((image, rows)),
+            Err(RemapError::Unknown { id, .. }) => {
+                Err(unknown_id(&self.dataset.samples()[index], self.dataset.classes(), &labels, id))
+            }
+            Err(RemapError::Novel { id, x, y }) => {
+                let sample = &self.dataset.samples()[index];
+                let path = sample.label.clone().unwrap_or_else(|| sample.image.clone());
+                let class = self.dataset.classes().name(id).map_or_else(|| id.to_string(), str::to_string);
+                Err(DataError::NovelPixel { path, class, x, y })
+            }
+        }
+    }
+
+    /// The draw of supports with this benchmark's least number of pixels.
+    pub fn support_draw(&self, n_shots: usize, seed: u64) -> SupportDraw {
+        SupportDraw { n_shots, seed, min_pixels: self.min_support_pixels }
+    }
+}
+
+fn open_pascal(root: &Path) -> Result<Benchmark, DataError> {
+    let tree = voc::find_tree(root)?;
+    let augmented = tree.join("SegmentationClassAug");
+    if !augmented.is_dir() {
+        let hint =
+            "build it from VOC 2012 and SBD: protoseg data prepare pascal-5i --voc DIR --sbd DIR".to_string();
+        return Err(DataError::Missing { path: augmented, hint });
+    }
+    let mut dataset = voc::open(&tree)?;
+    dataset.name = "pascal-5i".to_string();
+    let folds = FoldScheme::Pascal5i.folds(&dataset.classes)?;
+    Benchmark::assemble(Box::new(dataset), folds, Some(voc::TRAIN_AUG.to_string()), Some("val".to_string()))
+}
+
+fn open_coco(root: &Path, scheme: FoldScheme, name: &'static str) -> Result<Benchmark, DataError> {
+    let described = root.join(SPEC_FILE);
+    let mut benchmark = match described.is_file() {
+        true => spec::open(&described)?,
+        false => {
+            let dataset = coco::open("coco-20i", &coco::find_splits(root)?, true)?;
+            let folds = vec![Fold::new(dataset.classes(), 0, &[])?];
+            Benchmark::assemble(Box::new(dataset), folds, None, None)?
+        }
+    };
+    let table = benchmark.dataset.classes();
+    let (got, expected) = (table.foreground().count(), 80);
+    if got != expected {
+        return Err(DataError::ClassCount { name, path: root.to_path_buf(), got, expected });
+    }
+    benchmark.folds = scheme.folds(table)?;
+    Ok(benchmark)
+}
+
+fn open_msrc(root: &Path) -> Result<Benchmark, DataError> {
+    let dataset = msrc::open(root)?;
+    let folds = msrc::read_folds(root, &dataset.classes)?;
+    let mut benchmark = Benchmark::assemble(Box::new(dataset), folds, Some("train".to_string()), None)?;
+    benchmark.min_support_pixels = MSRC_MIN_SUPPORT_PIXELS;
+    Ok(benchmark)
+}

@@ -1,0 +1,33 @@
+//! Data sets of protoseg on disk: readers of every common format, benchmarks by name, checks, supports, preparation
+//! and a loader. Decisions that need no file (folds, remaps, which image is for what) live in `protoseg-core`.
+
+mod base64;
+mod benchmark;
+mod check;
+mod dataset;
+mod error;
+mod files;
+mod loader;
+pub mod mask;
+mod mat;
+pub mod palette;
+pub mod picture;
+pub mod prepare;
+pub mod reader;
+pub mod region;
+pub mod report;
+pub mod rle;
+mod scan;
+pub mod shapes;
+mod show;
+pub mod spec;
+mod support;
+
+pub use benchmark::{BENCHMARKS, Benchmark, SPEC_FILE};
+pub use check::{CheckOptions, check};
+pub use dataset::{Dataset, MaskDataset, MaskKind, Sample, Split};
+pub use error::{DataError, Rgb, Size};
+pub use loader::{Batch, Epoch, LoadError, Loader, LoaderOptions, LoaderOptionsError, OnError, SampleRng};
+pub use scan::{SplitStats, scan};
+pub use show::{ContactSheet, LegendEntry, SheetOptions, contact_sheet};
+pub use support::{read_supports, resolve_supports, save_supports};

@@ -1,0 +1,155 @@
+//! Pictures from files: any format the `image` crate reads, turned as their EXIF orientation says, in 8-bit RGB.
+//!
+//! Gray becomes RGB, 16 bits a channel become 8 (the upper ones), an alpha channel is dropped. Nothing larger than
+//! [`MAX_PIXELS`] is decoded, whatever a small file claims.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
+use protoseg_core::Image;
+
+use crate::{DataError, Size, files};
+
+/// The most pixels a picture may have: 128 Mi, 384 MiB in RGB.
+pub const MAX_PIXELS: usize = 1 << 27;
+
+/// Reads a picture.
+pub fn read_image(path: &Path) -> Result<Image, DataError> {
+    decode_image(&files::read_bytes(path)?, path)
+}
+
+/// Decodes a picture that is already in memory; `path` is for errors.
+pub fn decode_image(bytes: &[u8], path: &Path) -> Result<Image, DataError> {
+    let rgb = decode_dynamic(bytes, path)?.into_rgb8();
+    let (width, height) = (rgb.width() as usize, rgb.height() as usize);
+    Ok(Image::new(width, height, rgb.into_raw()))
+}
+
+/// Writes a picture as PNG, whole or not at all.
+pub fn write_image(path: &Path, image: &Image) -> Result<(), DataError> {
+    let mut bytes = Cursor::new(Vec::new());
+    let (width, height) = (image.width as u32, image.height as u32);
+    let color = image::ColorType::Rgb8;
+    image::write_buffer_with_format(&mut bytes, &image.data, width, height, color, ImageFormat::Png)
+        .map_err(|error| DataError::writing(path, std::io::Error::other(error)))?;
+    files::write_atomic(path, bytes.get_ref())
+}
+
+/// The size of a picture as [`read_image`] would return it, from its header.
+pub fn image_size(path: &Path) -> Result<Size, DataError> {
+    let bytes = files::read_bytes(path)?;
+    let mut decoder = open(&bytes, path)?;
+    let (width, height) = decoder.dimensions();
+    let orientation = decoder.orientation().map_err(|error| decoding(path, error))?;
+    Ok(oriented(Size(width as usize, height as usize), orientation))
+}
+
+/// The size of a picture in its file, before its EXIF orientation turns it.
+pub(crate) fn raw_size(path: &Path) -> Result<Size, DataError> {
+    let bytes = files::read_bytes(path)?;
+    let (width, height) = open(&bytes, path)?.dimensions();
+    Ok(Size(width as usize, height as usize))
+}
+
+pub(crate) fn decode_dynamic(bytes: &[u8], path: &Path) -> Result<DynamicImage, DataError> {
+    let mut decoder = open(bytes, path)?;
+    let orientation = decoder.orientation().map_err(|error| decoding(path, error))?;
+    let mut picture = DynamicImage::from_decoder(decoder).map_err(|error| decoding(path, error))?;
+    picture.apply_orientation(orientation);
+    Ok(picture)
+}
+
+/// Looks at the header and refuses what is too large or cut short.
+fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<impl ImageDecoder + 'a, DataError> {
+    let mut reader = ImageReader::new(Cursor::new(bytes));
+    if let Ok(format) = ImageFormat::from_path(path) {
+        reader.set_format(format);
+    }
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(8 * MAX_PIXELS as u64);
+    reader.limits(limits);
+    let reader = reader.with_guessed_format().map_err(|source| DataError::reading(path, source))?;
+    if reader.format() == Some(ImageFormat::Jpeg) && !jpeg_is_whole(bytes) {
+        return Err(DataError::Truncated { path: path.to_path_buf() });
+    }
+    let decoder = reader.into_decoder().map_err(|error| decoding(path, error))?;
+    let (width, height) = decoder.dimensions();
+    let (width, height) = (width as usize, height as usize);
+    if width.saturating_mul(height) > MAX_PIXELS {
+        return Err(DataError::TooLarge { path: path.to_path_buf(), width, height, max: MAX_PIXELS });
+    }
+    Ok(decoder)
+}
+
+fn oriented(Size(width, height): Size, orientation: image::metadata::Orientation) -> Size {
+    use image::metadata::Orientation::{Rotate90, Rotate90FlipH, Rotate270, Rotate270FlipH};
+    match orientation {
+        Rotate90 | Rotate270 | Rotate90FlipH | Rotate270FlipH => Size(height, width),
+        _ => Size(width, height),
+    }
+}
+
+fn decoding(path: &Path, error: ImageError) -> DataError {
+    let hint = match &error {
+        ImageError::Unsupported(_) => "convert it to PNG or JPEG",
+        ImageError::Limits(_) => "scale it down, or cut it into tiles",
+        ImageError::IoError(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
+            "the file is cut short: copy or download it again"
+        }
+        _ => "open it in a viewer; if that fails too, copy or download it again",
+    };
+    let reason = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    DataError::Decode { path: path.to_path_buf(), reason, hint }
+}
+
+/// Whether a JPEG goes on to its end mark. The decoder fills what is missing with gray and says nothing, so we walk
+/// over the segments ourselves. Anything odd counts as whole: the decoder has the last word on it.
+fn jpeg_is_whole(bytes: &[u8]) -> bool {
+    const START_OF_SCAN: u8 = 0xDA;
+    const END: u8 = 0xD9;
+    let mut at = 2;
+    loop {
+        // The next marker: 0xFF, then a byte that is neither stuffing, fill, nor a restart mark.
+        let marker = loop {
+            match bytes.get(at..).and_then(|rest| rest.iter().position(|&byte| byte == 0xFF)) {
+                None => return false,
+                Some(skip) => at += skip + 1,
+            }
+            match bytes.get(at) {
+                None => return false,
+                Some(0x00 | 0x01 | 0xD0..=0xD7) => at += 1,
+                Some(0xFF) => {}
+                Some(&marker) => break marker,
+            }
+        };
+        at += 1;
+        if marker == END {
+            return true;
+        }
+        // A segment says its own length; what follows a scan's header is searched for the next marker above.
+        let Some(length) = bytes.get(at..at + 2) else { return false };
+        let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
+        if length < 2 && marker != START_OF_SCAN {
+            return true;
+        }
+        at += length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jpeg_ends_with_its_mark() {
+        let whole = [
+            0xFF, 0xD8, 0xFF, 0xE0, 0, 4, 0xFF, 0xD9, 0xFF, 0xDA, 0, 3, 1, 7, 0xFF, 0, 8, 0xFF, 0xD0, 9,
+            0xFF, 0xD9,
+        ];
+        assert!(jpeg_is_whole(&whole));
+        for end in 8..whole.len() {
+            assert!(!jpeg_is_whole(&whole[..end]), "cut at {end}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The reference's list files: one `image label` pair a line, each relative to a root.
+//!
+//! Blanks part the two. Where paths hold blanks themselves, put a tab between them; without one, the place where both
+//! halves are files is taken.
+
+use std::path::{Path, PathBuf};
+
+use protoseg_core::ClassTable;
+
+use crate::dataset::{MaskDataset, MaskKind, Sample, SampleTable, Split};
+use crate::{DataError, files};
+
+/// What a list data set is made of.
+#[derive(Clone, Debug)]
+pub struct ListOptions {
+    pub name: String,
+    /// What the first path of a line is relative to.
+    pub image_root: PathBuf,
+    /// What the second path of a line is relative to.
+    pub label_root: PathBuf,
+    /// Names of splits with their list files.
+    pub lists: Vec<(String, PathBuf)>,
+    pub classes: ClassTable,
+    pub masks: MaskKind,
+}
+
+/// Opens a data set of list files.
+pub fn open(options: ListOptions) -> Result<MaskDataset, DataError> {
+    let ListOptions { name, image_root, label_root, lists, classes, masks } = options;
+    let mut table = SampleTable::default();
+    let mut splits = Vec::new();
+    for (split, path) in lists {
+        let samples = read_list(&path, &image_root, &label_root, &mut table)?;
+        splits.push(Split { name: split, samples });
+    }
+    Ok(MaskDataset { name, classes, samples: table.samples, splits, masks })
+}
+
+fn read_list(
+    path: &Path,
+    image_root: &Path,
+    label_root: &Path,
+    table: &mut SampleTable,
+) -> Result<Vec<usize>, DataError> {
+    let mut places = Vec::new();
+    for (line, text) in files::read_lines(path)? {
+        let Some((image, label)) = split_pair(&text, image_root, label_root) else {
+            let expected =
+                "an image and a label path with a blank between them (a tab where paths hold blanks)";
+            return Err(DataError::Line { path: path.to_path_buf(), line, got: text, expected });
+        };
+        let sample = Sample {
+            name: image.to_string(),
+            image: image_root.join(image),
+            label: Some(label_root.join(label)),
+        };
+        let Some(place) = table.add(sample) else {
+            let expected = "the label that this image had further up";
+            return Err(DataError::Line { path: path.to_path_buf(), line, got: text, expected });
+        };
+        places.push(place);
+    }
+    if places.is_empty() {
+        return Err(DataError::Empty {
+            path: path.to_path_buf(),
+            hint: "write one `image label` pair a line",
+        });
+    }
+    Ok(places)
+}
+
+pub(super) fn split_pair<'a>(
+    line: &'a str,
+    image_root: &Path,
+    label_root: &Path,
+) -> Option<(&'a str, &'a str)> {
+    let halves = |at: usize| (line[..at].trim(), line[at..].trim());
+    if let Some(tab) = line.find('\t') {
+        let (image, label) = halves(tab);
+        return (!label.contains('\t')).then_some((image, label));
+    }
+    let mut words = line.split_whitespace();
+    if let (Some(image), Some(label), None) = (words.next(), words.next(), words.next()) {
+        return Some((image, label));
+    }
+    let blanks = line.char_indices().filter(|(_, character)| character.is_whitespace());
+    blanks
+        .map(|(at, _)| halves(at))
+        .find(|(image, label)| image_root.join(image).is_file() && label_root.join(label).is_file())
+}

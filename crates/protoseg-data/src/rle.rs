@@ -1,0 +1,169 @@
+//! COCO's run-length masks: lengths of runs of 0 and 1 in turn, 0 first, down the columns; either as plain numbers or
+//! packed into a string (each length as the difference from the one two before, 5 bits a character, low bits first).
+
+use crate::region::Region;
+
+/// Why a run-length mask cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RleError {
+    #[error("its runs cover {got} pixels, not the {expected} of its size")]
+    Length { got: u64, expected: u64 },
+    #[error("character `{0}` is not part of a packed mask")]
+    Character(char),
+    #[error("its packed runs end in the middle of a number")]
+    Cut,
+    #[error("a packed run has the length {0}")]
+    Number(i64),
+}
+
+/// The pixels of a run-length mask of `width` x `height`.
+pub fn decode_runs(counts: &[u32], width: usize, height: usize) -> Result<Region, RleError> {
+    let got: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+    let expected = (width * height) as u64;
+    if got != expected {
+        return Err(RleError::Length { got, expected });
+    }
+    let mut mask = vec![false; width * height];
+    let mut at = 0;
+    for (index, &count) in counts.iter().enumerate() {
+        let end = at + count as usize;
+        if index % 2 == 1 {
+            for place in at..end {
+                mask[place % height * width + place / height] = true;
+            }
+        }
+        at = end;
+    }
+    Ok(Region::from_mask(&mask, width))
+}
+
+/// The lengths of the runs of a region: what [`decode_runs`] takes.
+pub fn encode_runs(region: &Region, width: usize, height: usize) -> Vec<u32> {
+    let mut mask = vec![false; width * height];
+    for run in region.runs() {
+        for x in run.start..run.end {
+            mask[x * height + run.y] = true;
+        }
+    }
+    let mut counts = vec![0];
+    let mut value = false;
+    for pixel in mask {
+        if pixel != value {
+            counts.push(0);
+            value = pixel;
+        }
+        if let Some(last) = counts.last_mut() {
+            *last += 1;
+        }
+    }
+    counts
+}
+
+/// The lengths in a packed string.
+pub fn unpack_runs(packed: &str) -> Result<Vec<u32>, RleError> {
+    let mut counts: Vec<u32> = Vec::new();
+    let mut characters = packed.chars().peekable();
+    while characters.peek().is_some() {
+        let (mut number, mut shift) = (0i64, 0u32);
+        loop {
+            let character = characters.next().ok_or(RleError::Cut)?;
+            let bits = (character as u32).checked_sub(48).filter(|&bits| bits < 64);
+            let bits = i64::from(bits.ok_or(RleError::Character(character))?);
+            if shift >= 60 {
+                return Err(RleError::Number(number));
+            }
+            number |= (bits & 0x1F) << shift;
+            shift += 5;
+            if bits & 0x20 == 0 {
+                if bits & 0x10 != 0 {
+                    number |= -1 << shift;
+                }
+                break;
+            }
+        }
+        if counts.len() > 2 {
+            number += i64::from(counts[counts.len() - 2]);
+        }
+        counts.push(u32::try_from(number).map_err(|_| RleError::Number(number))?);
+    }
+    Ok(counts)
+}
+
+/// The lengths as a packed string.
+pub fn pack_runs(counts: &[u32]) -> String {
+    let mut packed = String::new();
+    for (index, &count) in counts.iter().enumerate() {
+        let mut number = i64::from(count);
+        if index > 2 {
+            number -= i64::from(counts[index - 2]);
+        }
+        loop {
+            let bits = number & 0x1F;
+            number >>= 5;
+            let more = if bits & 0x10 != 0 { number != -1 } else { number != 0 };
+            let code = bits as u8 | if more { 0x20 } else { 0 };
+            packed.push(char::from(code + 48));
+            if !more {
+                break;
+            }
+        }
+    }
+    packed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_go_down_the_columns() {
+        // . # .
+        // # # .
+        let region = decode_runs(&[1, 3, 2], 3, 2).unwrap();
+        assert_eq!(region, Region::from_mask(&[false, true, false, true, true, false], 3));
+        assert_eq!(encode_runs(&region, 3, 2), [1, 3, 2]);
+        assert_eq!(decode_runs(&[0, 6], 3, 2).unwrap().area(), 6);
+        assert_eq!(decode_runs(&[6], 3, 2).unwrap().area(), 0);
+    }
+
+    #[test]
+    fn packed_strings_agree_with_cocos_own_code() {
+        // What pycocotools makes of a 7 x 5 mask with columns 1 to 3, rows 2 to 4 set, and of one with long runs.
+        assert_eq!(unpack_runs(PYCOCO_SMALL.0).unwrap(), PYCOCO_SMALL.1);
+        assert_eq!(pack_runs(PYCOCO_SMALL.1), PYCOCO_SMALL.0);
+        assert_eq!(unpack_runs(PYCOCO_LONG.0).unwrap(), PYCOCO_LONG.1);
+        assert_eq!(pack_runs(PYCOCO_LONG.1), PYCOCO_LONG.0);
+    }
+    const PYCOCO_SMALL: (&str, &[u32]) = ("732000=", &[7, 3, 2, 3, 2, 3, 15]);
+    const PYCOCO_LONG: (&str, &[u32]) =
+        ("V_1h8d00jb<hPm0Qh1afROimA", &[1510, 280, 20, 280, 12910, 30000, 14703, 1, 296]);
+
+    #[test]
+    fn broken_masks_are_refused() {
+        assert_eq!(decode_runs(&[1, 3], 3, 2), Err(RleError::Length { got: 4, expected: 6 }));
+        assert_eq!(unpack_runs("!"), Err(RleError::Character('!')));
+        assert_eq!(unpack_runs("é"), Err(RleError::Character('é')));
+        assert_eq!(unpack_runs("Q"), Err(RleError::Cut));
+        assert_eq!(unpack_runs("O"), Err(RleError::Number(-1)));
+        assert!(matches!(unpack_runs(&"o".repeat(20)), Err(RleError::Number(_))));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_mask_survives_the_round_trip(mask in proptest::collection::vec(proptest::bool::weighted(0.4), 1..400), width in 1usize..40) {
+            let height = mask.len().div_ceil(width);
+            let mut mask = mask;
+            mask.resize(width * height, false);
+            let region = Region::from_mask(&mask, width);
+            let counts = encode_runs(&region, width, height);
+            let unpacked = unpack_runs(&pack_runs(&counts)).unwrap();
+            proptest::prop_assert_eq!(&unpacked, &counts);
+            proptest::prop_assert_eq!(decode_runs(&unpacked, width, height).unwrap(), region);
+        }
+
+        #[test]
+        fn no_string_makes_unpacking_panic(packed in "\\PC{0,40}") {
+            let _ = unpack_runs(&packed);
+        }
+    }
+}

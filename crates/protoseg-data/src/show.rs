@@ -1,0 +1,134 @@
+//! A contact sheet: images with their masks over them, to see at a glance whether labels fit.
+
+use image::RgbImage;
+use image::imageops::{self, FilterType};
+use protoseg_core::{ClassId, IGNORE, Image, LabelMap};
+use rayon::prelude::*;
+
+use crate::palette::voc_color;
+use crate::picture::MAX_PIXELS;
+use crate::{DataError, Dataset};
+
+/// How the sheet is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SheetOptions {
+    pub columns: usize,
+    /// Side of the square that each image is fitted into, in pixels.
+    pub cell: usize,
+    /// How much of the mask's colour covers the image, from 0 to 255.
+    pub opacity: u8,
+}
+
+impl Default for SheetOptions {
+    fn default() -> Self {
+        Self { columns: 6, cell: 240, opacity: 128 }
+    }
+}
+
+/// The sheet, and what its colours mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContactSheet {
+    pub image: Image,
+    /// Classes that occur, by rising id.
+    pub legend: Vec<LegendEntry>,
+    /// Names of the samples, row by row.
+    pub samples: Vec<String>,
+}
+
+/// A class with its colour.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct LegendEntry {
+    pub id: ClassId,
+    pub name: String,
+    pub color: [u8; 3],
+    pub pixels: u64,
+}
+
+const GAP: usize = 4;
+const PAPER: u8 = 32;
+
+/// Draws samples, given by index. Background and unlabelled pixels stay as they are; edges between labels are
+/// white, those of unlabelled regions black.
+pub fn contact_sheet(
+    dataset: &dyn Dataset,
+    indices: &[usize],
+    options: SheetOptions,
+) -> Result<ContactSheet, DataError> {
+    let mut cell = options.cell.clamp(16, 2048);
+    let columns = options.columns.clamp(1, 64).min(indices.len().max(1));
+    let rows = indices.len().div_ceil(columns).max(1);
+    // Many samples make small cells rather than a sheet that no viewer opens.
+    while cell > 16 && columns * rows * (cell + GAP) * (cell + GAP) > MAX_PIXELS {
+        cell = (cell / 2).max(16);
+    }
+    let cells: Vec<Result<(RgbImage, LabelMap), DataError>> =
+        indices.par_iter().map(|&index| draw_cell(dataset, index, cell, options.opacity)).collect();
+    let (width, height) = (columns * (cell + GAP) + GAP, rows * (cell + GAP) + GAP);
+    let mut sheet = RgbImage::from_pixel(width as u32, height as u32, image::Rgb([PAPER; 3]));
+    let mut pixels: std::collections::BTreeMap<u16, u64> = std::collections::BTreeMap::new();
+    for (place, drawn) in cells.into_iter().enumerate() {
+        let (picture, labels) = drawn?;
+        let left = GAP + place % columns * (cell + GAP) + (cell - picture.width() as usize) / 2;
+        let top = GAP + place / columns * (cell + GAP) + (cell - picture.height() as usize) / 2;
+        imageops::replace(&mut sheet, &picture, left as i64, top as i64);
+        for &label in labels.data.iter().filter(|&&label| label != IGNORE) {
+            *pixels.entry(label).or_default() += 1;
+        }
+    }
+    let legend = pixels.into_iter().map(|(label, pixels)| {
+        let id = ClassId(label);
+        let name = dataset.classes().name(id).map_or_else(|| format!("unknown id {id}"), str::to_string);
+        LegendEntry { id, name, color: class_color(dataset, id), pixels }
+    });
+    let samples = indices.iter().map(|&index| dataset.samples()[index].name.clone());
+    Ok(ContactSheet {
+        image: Image::new(width, height, sheet.into_raw()),
+        legend: legend.collect(),
+        samples: samples.collect(),
+    })
+}
+
+/// The palette's colour of an id. Where a data set has no background, id 0 is a class and may not be black, so
+/// colours move on by one.
+fn class_color(dataset: &dyn Dataset, id: ClassId) -> [u8; 3] {
+    let shift = u16::from(dataset.classes().background().is_none());
+    voc_color(ClassId(id.0.saturating_add(shift)))
+}
+
+fn draw_cell(
+    dataset: &dyn Dataset,
+    index: usize,
+    cell: usize,
+    opacity: u8,
+) -> Result<(RgbImage, LabelMap), DataError> {
+    let (picture, labels) = dataset.load(index)?;
+    let scale = cell as f64 / picture.width.max(picture.height) as f64;
+    let fit = |side: usize| ((side as f64 * scale).round() as usize).clamp(1, cell);
+    let (width, height) = (fit(picture.width), fit(picture.height));
+    // The buffer holds width * height * 3 bytes, which `Image` asserts.
+    let raw =
+        RgbImage::from_raw(picture.width as u32, picture.height as u32, picture.data).unwrap_or_default();
+    let mut small = imageops::resize(&raw, width as u32, height as u32, FilterType::Triangle);
+    let map = labels.resize_nearest(width, height);
+    let background = dataset.classes().background().map(|id| id.0);
+    let mix = |from: u8, to: u8, share: u8| {
+        ((u32::from(from) * (255 - u32::from(share)) + u32::from(to) * u32::from(share) + 127) / 255) as u8
+    };
+    for (at, &label) in map.data.iter().enumerate() {
+        let (x, y) = (at % width, at / width);
+        let right = (x + 1 < width).then(|| map.data[at + 1]);
+        let below = (y + 1 < height).then(|| map.data[at + width]);
+        let edge = [right, below].into_iter().flatten().find(|&other| other != label);
+        let pixel = small.get_pixel_mut(x as u32, y as u32);
+        let (color, share) = match edge {
+            Some(other) if label == IGNORE || other == IGNORE => ([0; 3], 200),
+            Some(_) => ([255; 3], 200),
+            None if label == IGNORE || Some(label) == background => continue,
+            None => (class_color(dataset, ClassId(label)), opacity),
+        };
+        for (value, target) in pixel.0.iter_mut().zip(color) {
+            *value = mix(*value, target, share);
+        }
+    }
+    Ok((small, map))
+}

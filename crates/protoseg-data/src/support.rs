@@ -1,0 +1,42 @@
+//! Support lists as files: saved, replayed exactly, or written by hand.
+
+use std::path::Path;
+
+use protoseg_core::{Fold, ImageStats, SupportError, SupportList};
+
+use crate::{DataError, Dataset, files};
+
+/// Saves a support list as JSON, whole or not at all.
+pub fn save_supports(path: &Path, list: &SupportList) -> Result<(), DataError> {
+    let mut json = serde_json::to_vec_pretty(list)
+        .map_err(|source| DataError::Json { path: path.to_path_buf(), source })?;
+    json.push(b'\n');
+    files::write_atomic(path, &json)
+}
+
+/// Reads a support list in JSON: one that was saved, or one by hand such as
+/// `{"classes": [{"class": "duck", "samples": ["images/7.jpg"]}]}`.
+pub fn read_supports(path: &Path) -> Result<SupportList, DataError> {
+    serde_json::from_slice(&files::read_bytes(path)?)
+        .map_err(|source| DataError::Json { path: path.to_path_buf(), source })
+}
+
+/// The samples a list names, of each novel class in rising id. Every support must hold its class; how many pixels
+/// of it is the list's own business.
+pub fn resolve_supports(
+    dataset: &dyn Dataset,
+    fold: &Fold,
+    list: &SupportList,
+) -> Result<Vec<Vec<usize>>, DataError> {
+    let names: Vec<&str> = dataset.samples().iter().map(|sample| sample.name.as_str()).collect();
+    let resolved = list.resolve(dataset.classes(), fold, &names)?;
+    for (&class, samples) in fold.novel().iter().zip(&resolved) {
+        for &sample in samples {
+            if ImageStats::of(&dataset.labels(sample)?.map).pixels(class) == 0 {
+                let class = dataset.classes().name(class).unwrap_or_default().to_string();
+                return Err(SupportError::Empty { class, sample: names[sample].to_string() }.into());
+            }
+        }
+    }
+    Ok(resolved)
+}

@@ -1,0 +1,11 @@
+//! Tests of the data crate against files, one binary.
+
+mod broken;
+mod fixture;
+mod formats;
+mod loading;
+mod msrc;
+mod pascal;
+mod pictures;
+mod preparing;
+mod specs;
