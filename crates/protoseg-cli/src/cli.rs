@@ -17,6 +17,127 @@ pub struct Cli {
 pub enum Command {
     Import(Import),
     Info(Info),
+    #[command(subcommand)]
+    Data(Data),
+}
+
+/// Look at, check and prepare data sets
+///
+/// A data set is a folder (VOC, COCO, YOLO, LabelMe, CVAT, images with masks, ...), a .toml file that describes one, or the
+/// name of a benchmark: scenes (drawn by this program, no files), pascal-5i, coco-20i, coco-20i-contiguous, msrc.
+#[derive(Subcommand)]
+pub enum Data {
+    Check(Check),
+    Show(Show),
+    #[command(subcommand)]
+    Prepare(Prepare),
+}
+
+/// Which data set.
+#[derive(Args)]
+pub struct Source {
+    /// A folder, a .toml file, or a benchmark's name
+    #[arg(value_name = "DIR|NAME|TOML")]
+    pub source: String,
+    /// The folder of a benchmark that is given by name
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+}
+
+/// Read everything once: what is wrong, what is in it, what each fold's rules make of it
+///
+/// Problems come first, each with its file and how to mend it; with any, the exit code is 1.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  protoseg data check my-photos\n  protoseg data check msrc --root DIR --json"
+)]
+pub struct Check {
+    #[command(flatten)]
+    pub source: Source,
+    /// Do not decode the images, only their labels
+    #[arg(long)]
+    pub labels_only: bool,
+    /// Also print how often classes occur together
+    #[arg(long)]
+    pub co_occurrence: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Draw a contact sheet: images with their masks over them
+#[derive(Args)]
+#[command(after_help = "Example:\n  protoseg data show scenes -o scenes.png")]
+pub struct Show {
+    #[command(flatten)]
+    pub source: Source,
+    /// The PNG to write
+    #[arg(short, long, value_name = "PNG")]
+    pub output: PathBuf,
+    /// The split to draw from; by default the training split
+    #[arg(long)]
+    pub split: Option<String>,
+    /// Only samples that hold this class
+    #[arg(long, value_name = "NAME")]
+    pub class: Option<String>,
+    /// How many samples
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub count: u32,
+    /// Which samples: drawn at random by this seed
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Images side by side
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub columns: u32,
+    /// Side of an image's place on the sheet, in pixels
+    #[arg(long, value_name = "PX", default_value_t = 240, value_parser = clap::value_parser!(u32).range(16..=2048))]
+    pub cell: u32,
+    /// Overwrite the PNG if it is there
+    #[arg(long)]
+    pub force: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Build a benchmark's lists and label maps from its original archives
+#[derive(Subcommand)]
+pub enum Prepare {
+    /// Pascal VOC 2012 and SBD: 10,582 images to learn from, 1,449 to evaluate on
+    #[command(name = "pascal-5i")]
+    Pascal {
+        /// The folder that holds VOC 2012 (`VOCdevkit`, `VOC2012` or what is in it)
+        #[arg(long, value_name = "DIR")]
+        voc: PathBuf,
+        /// The folder that holds SBD (`benchmark_RELEASE`, `dataset` or what is in it)
+        #[arg(long, value_name = "DIR")]
+        sbd: PathBuf,
+        #[command(flatten)]
+        to: PrepareTo,
+    },
+    /// COCO's instances as one label map an image, 80 classes
+    #[command(name = "coco-20i")]
+    Coco {
+        /// The folder that holds `annotations` and the images
+        #[arg(long, value_name = "DIR")]
+        coco: PathBuf,
+        #[command(flatten)]
+        to: PrepareTo,
+    },
+}
+
+/// Where a prepared benchmark goes.
+#[derive(Args)]
+pub struct PrepareTo {
+    /// The folder to write
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// Prepare again what is prepared already
+    #[arg(long)]
+    pub force: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Turn a checkpoint of the GFS-Seg reference implementation into a model file

@@ -13,6 +13,9 @@ fn main() -> ExitCode {
     let result = match cli.command {
         cli::Command::Import(args) => commands::import::run(&args),
         cli::Command::Info(args) => commands::info::run(&args),
+        cli::Command::Data(cli::Data::Check(args)) => commands::data_check::run(&args),
+        cli::Command::Data(cli::Data::Show(args)) => commands::data_show::run(&args),
+        cli::Command::Data(cli::Data::Prepare(args)) => commands::data_prepare::run(&args),
     };
     output::finish(result)
 }

@@ -8,12 +8,12 @@ use protoseg_core::{
 };
 
 use crate::reader::folder::{self, FolderOptions};
-use crate::reader::{coco, cvat, labelme, msrc, voc, yolo};
+use crate::reader::{coco, cvat, labelme, msrc, scenes, voc, yolo};
 use crate::scan::unknown_id;
 use crate::{DataError, Dataset, files, spec};
 
 /// The benchmarks that are known by name.
-pub const BENCHMARKS: [&str; 4] = ["pascal-5i", "coco-20i", "coco-20i-contiguous", "msrc"];
+pub const BENCHMARKS: [&str; 5] = [scenes::NAME, "pascal-5i", "coco-20i", "coco-20i-contiguous", "msrc"];
 
 /// The file that describes a data set, in its folder.
 pub const SPEC_FILE: &str = "protoseg.toml";
@@ -42,6 +42,9 @@ pub struct Benchmark {
 impl Benchmark {
     /// Opens a benchmark by name (`root` is its folder), a folder, or a `.toml` file.
     pub fn open(source: &str, root: Option<&Path>) -> Result<Self, DataError> {
+        if source == scenes::NAME {
+            return open_scenes();
+        }
         if BENCHMARKS.contains(&source) {
             let root = root.ok_or_else(|| DataError::NeedsRoot { name: source.to_string() })?;
             return Self::named(source, root);
@@ -66,6 +69,7 @@ impl Benchmark {
             "coco-20i" => open_coco(root, FoldScheme::Coco20i, "coco-20i"),
             "coco-20i-contiguous" => open_coco(root, FoldScheme::Coco20iContiguous, "coco-20i-contiguous"),
             "msrc" => open_msrc(root),
+            scenes::NAME => open_scenes(),
             _ => {
                 let known = BENCHMARKS.map(|name| format!("`{name}`")).join(", ");
                 Err(DataError::UnknownSource { got: name.to_string(), known })
@@ -159,6 +163,14 @@ impl Benchmark {
     pub fn support_draw(&self, n_shots: usize, seed: u64) -> SupportDraw {
         SupportDraw { n_shots, seed, min_pixels: self.min_support_pixels }
     }
+}
+
+fn open_scenes() -> Result<Benchmark, DataError> {
+    let dataset = scenes::open();
+    let folds = scenes::folds(dataset.classes())?;
+    let mut benchmark = Benchmark::assemble(Box::new(dataset), folds, None, None)?;
+    benchmark.min_support_pixels = scenes::MIN_SUPPORT_PIXELS;
+    Ok(benchmark)
 }
 
 fn open_pascal(root: &Path) -> Result<Benchmark, DataError> {

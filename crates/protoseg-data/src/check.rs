@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use crate::benchmark::Benchmark;
 use crate::dataset::check_sizes;
+use crate::progress::{Counter, Progress};
 use crate::report::{
     BaseReport, CheckReport, ClassReport, FoldReport, Note, Problem, SCHEMA, SplitReport, SupportReport,
 };
@@ -36,13 +37,20 @@ struct Checked {
 }
 
 /// Checks a data set with its folds and rules. Faults of samples are in the report; it does not fail.
-pub fn check(benchmark: &Benchmark, options: CheckOptions) -> CheckReport {
+pub fn check(benchmark: &Benchmark, options: CheckOptions, progress: Progress<'_>) -> CheckReport {
     let dataset = benchmark.dataset.as_ref();
     let used: BTreeSet<usize> =
         dataset.splits().iter().flat_map(|split| split.samples.iter().copied()).collect();
+    let counter = Counter::new(used.len(), progress);
     let checked: Vec<Option<Checked>> = (0..dataset.samples().len())
         .into_par_iter()
-        .map(|index| used.contains(&index).then(|| check_sample(dataset, index, options)))
+        .map(|index| {
+            used.contains(&index).then(|| {
+                let checked = check_sample(dataset, index, options);
+                counter.step();
+                checked
+            })
+        })
         .collect();
 
     let mut problems = Vec::new();
@@ -102,7 +110,7 @@ fn check_sample(dataset: &dyn Dataset, index: usize, options: CheckOptions) -> C
         {
             checked.problems.push(error);
         }
-    } else if !sample.image.is_file() {
+    } else if !dataset.has_image(index) {
         checked.problems.push(DataError::missing(&sample.image));
     }
     checked

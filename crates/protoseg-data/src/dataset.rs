@@ -32,6 +32,11 @@ pub trait Dataset: Send + Sync {
         read_image(&self.samples()[index].image)
     }
 
+    /// Whether the image is there, without reading it.
+    fn has_image(&self, index: usize) -> bool {
+        self.samples()[index].image.is_file()
+    }
+
     /// Image and labels of a sample, of one size.
     fn load(&self, index: usize) -> Result<(Image, LabelMap), DataError> {
         let image = self.image(index)?;

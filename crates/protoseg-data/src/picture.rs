@@ -1,12 +1,15 @@
 //! Pictures from files: any format the `image` crate reads, turned as their EXIF orientation says, in 8-bit RGB.
 //!
 //! Gray becomes RGB, 16 bits a channel become 8 (the upper ones), an alpha channel is dropped. Nothing larger than
-//! [`MAX_PIXELS`] is decoded, whatever a small file claims.
+//! [`MAX_PIXELS`] is decoded, whatever a small file claims. JPEGs are decoded by libjpeg-turbo's code, so that a
+//! network sees the pixels that OpenCV and PIL give, to the last bit: see `picture/jpeg.rs`.
+
+mod jpeg;
 
 use std::io::Cursor;
 use std::path::Path;
 
-use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, RgbImage};
 use protoseg_core::Image;
 
 use crate::{DataError, Size, files};
@@ -39,7 +42,7 @@ pub fn write_image(path: &Path, image: &Image) -> Result<(), DataError> {
 /// The size of a picture as [`read_image`] would return it, from its header.
 pub fn image_size(path: &Path) -> Result<Size, DataError> {
     let bytes = files::read_bytes(path)?;
-    let mut decoder = open(&bytes, path)?;
+    let (mut decoder, _) = open(&bytes, path)?;
     let (width, height) = decoder.dimensions();
     let orientation = decoder.orientation().map_err(|error| decoding(path, error))?;
     Ok(oriented(Size(width as usize, height as usize), orientation))
@@ -48,20 +51,41 @@ pub fn image_size(path: &Path) -> Result<Size, DataError> {
 /// The size of a picture in its file, before its EXIF orientation turns it.
 pub(crate) fn raw_size(path: &Path) -> Result<Size, DataError> {
     let bytes = files::read_bytes(path)?;
-    let (width, height) = open(&bytes, path)?.dimensions();
+    let (width, height) = open(&bytes, path)?.0.dimensions();
     Ok(Size(width as usize, height as usize))
 }
 
 pub(crate) fn decode_dynamic(bytes: &[u8], path: &Path) -> Result<DynamicImage, DataError> {
-    let mut decoder = open(bytes, path)?;
+    let (mut decoder, format) = open(bytes, path)?;
     let orientation = decoder.orientation().map_err(|error| decoding(path, error))?;
-    let mut picture = DynamicImage::from_decoder(decoder).map_err(|error| decoding(path, error))?;
+    let mut picture = match format {
+        Some(ImageFormat::Jpeg) => decode_jpeg(bytes, path, decoder)?,
+        _ => DynamicImage::from_decoder(decoder).map_err(|error| decoding(path, error))?,
+    };
     picture.apply_orientation(orientation);
     Ok(picture)
 }
 
+/// Decodes a JPEG whose header `decoder` has read; that one goes on with what libjpeg-turbo's code refuses.
+fn decode_jpeg(bytes: &[u8], path: &Path, decoder: impl ImageDecoder) -> Result<DynamicImage, DataError> {
+    let (width, height) = decoder.dimensions();
+    let decoded = jpeg::decode(bytes, Size(width as usize, height as usize));
+    if decoded.as_ref().is_some_and(|decoded| decoded.damaged) {
+        let reason = "its coded pixels are damaged".to_string();
+        let hint = "copy or download it again; if it looks well in a viewer, save it again from there";
+        return Err(DataError::Decode { path: path.to_path_buf(), reason, hint });
+    }
+    match decoded.and_then(|decoded| RgbImage::from_raw(width, height, decoded.data)) {
+        Some(rgb) => Ok(rgb.into()),
+        None => DynamicImage::from_decoder(decoder).map_err(|error| decoding(path, error)),
+    }
+}
+
 /// Looks at the header and refuses what is too large or cut short.
-fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<impl ImageDecoder + 'a, DataError> {
+fn open<'a>(
+    bytes: &'a [u8],
+    path: &Path,
+) -> Result<(impl ImageDecoder + 'a, Option<ImageFormat>), DataError> {
     let mut reader = ImageReader::new(Cursor::new(bytes));
     if let Ok(format) = ImageFormat::from_path(path) {
         reader.set_format(format);
@@ -70,7 +94,8 @@ fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<impl ImageDecoder + 'a, Data
     limits.max_alloc = Some(8 * MAX_PIXELS as u64);
     reader.limits(limits);
     let reader = reader.with_guessed_format().map_err(|source| DataError::reading(path, source))?;
-    if reader.format() == Some(ImageFormat::Jpeg) && !jpeg_is_whole(bytes) {
+    let format = reader.format();
+    if format == Some(ImageFormat::Jpeg) && !jpeg::is_whole(bytes) {
         return Err(DataError::Truncated { path: path.to_path_buf() });
     }
     let decoder = reader.into_decoder().map_err(|error| decoding(path, error))?;
@@ -79,7 +104,7 @@ fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<impl ImageDecoder + 'a, Data
     if width.saturating_mul(height) > MAX_PIXELS {
         return Err(DataError::TooLarge { path: path.to_path_buf(), width, height, max: MAX_PIXELS });
     }
-    Ok(decoder)
+    Ok((decoder, format))
 }
 
 fn oriented(Size(width, height): Size, orientation: image::metadata::Orientation) -> Size {
@@ -101,55 +126,4 @@ fn decoding(path: &Path, error: ImageError) -> DataError {
     };
     let reason = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     DataError::Decode { path: path.to_path_buf(), reason, hint }
-}
-
-/// Whether a JPEG goes on to its end mark. The decoder fills what is missing with gray and says nothing, so we walk
-/// over the segments ourselves. Anything odd counts as whole: the decoder has the last word on it.
-fn jpeg_is_whole(bytes: &[u8]) -> bool {
-    const START_OF_SCAN: u8 = 0xDA;
-    const END: u8 = 0xD9;
-    let mut at = 2;
-    loop {
-        // The next marker: 0xFF, then a byte that is neither stuffing, fill, nor a restart mark.
-        let marker = loop {
-            match bytes.get(at..).and_then(|rest| rest.iter().position(|&byte| byte == 0xFF)) {
-                None => return false,
-                Some(skip) => at += skip + 1,
-            }
-            match bytes.get(at) {
-                None => return false,
-                Some(0x00 | 0x01 | 0xD0..=0xD7) => at += 1,
-                Some(0xFF) => {}
-                Some(&marker) => break marker,
-            }
-        };
-        at += 1;
-        if marker == END {
-            return true;
-        }
-        // A segment says its own length; what follows a scan's header is searched for the next marker above.
-        let Some(length) = bytes.get(at..at + 2) else { return false };
-        let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
-        if length < 2 && marker != START_OF_SCAN {
-            return true;
-        }
-        at += length;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_jpeg_ends_with_its_mark() {
-        let whole = [
-            0xFF, 0xD8, 0xFF, 0xE0, 0, 4, 0xFF, 0xD9, 0xFF, 0xDA, 0, 3, 1, 7, 0xFF, 0, 8, 0xFF, 0xD0, 9,
-            0xFF, 0xD9,
-        ];
-        assert!(jpeg_is_whole(&whole));
-        for end in 8..whole.len() {
-            assert!(!jpeg_is_whole(&whole[..end]), "cut at {end}");
-        }
-    }
 }

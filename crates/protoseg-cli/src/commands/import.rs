@@ -1,6 +1,6 @@
 //! `protoseg import`.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use protoseg::{core::Classes, device::cpu, model::Model};
 use serde::Serialize;
 
@@ -17,9 +17,7 @@ struct Report<'a> {
 
 pub fn run(args: &Import) -> Result<()> {
     let Import { checkpoint, output, .. } = args;
-    if output.exists() && !args.force {
-        bail!("`{}` is there already\nhint: choose another name or add --force", output.display());
-    }
+    output::refuse_overwrite(output, args.force)?;
     let trimmed = |names: &[String]| names.iter().map(|name| name.trim().to_string()).collect::<Vec<_>>();
     let classes = Classes::new(&trimmed(&args.base), &trimmed(&args.novel))?;
     let (base, novel) = (classes.n_base(), classes.n_novel());

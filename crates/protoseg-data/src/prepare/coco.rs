@@ -9,12 +9,18 @@ use rayon::prelude::*;
 
 use super::{Prepared, claim, finish, stay_inside};
 use crate::mask::write_index_mask;
+use crate::progress::{Counter, Progress};
 use crate::reader::coco::{CocoDataset, CocoSplit, find_splits, open};
-use crate::{DataError, Dataset, files};
+use crate::{DataError, Dataset, Split, files};
 
 /// Builds COCO-20^i in `out` from COCO's folder (`annotations/instances_train2014.json`, `instances_val2014.json`,
 /// and the images in `train2014`, `val2014`; 2017 does as well).
-pub fn prepare_coco(coco: &Path, out: &Path, force: bool) -> Result<Prepared, DataError> {
+pub fn prepare_coco(
+    coco: &Path,
+    out: &Path,
+    force: bool,
+    progress: Progress<'_>,
+) -> Result<Prepared, DataError> {
     let found = find_splits(coco)?;
     let pick = |kind: &str| -> Result<CocoSplit, DataError> {
         let split = ["2014", "2017", ""]
@@ -31,10 +37,12 @@ pub fn prepare_coco(coco: &Path, out: &Path, force: bool) -> Result<Prepared, Da
     }
 
     claim(out, force)?;
+    let total = dataset.splits().iter().map(|split| labelled(&dataset, split).count()).sum();
+    let counter = Counter::new(total, progress);
     let (mut lists, mut overlapped_pixels) = (Vec::new(), 0);
     for (place, split) in splits.iter().enumerate() {
         files::create_dir(&out.join("labels").join(&split.name))?;
-        let (pairs, overlapped) = rasterise(&dataset, place, coco, split, out)?;
+        let (pairs, overlapped) = rasterise(&dataset, place, coco, split, out, &counter)?;
         lists.push(pairs);
         overlapped_pixels += overlapped;
     }
@@ -46,15 +54,20 @@ pub fn prepare_coco(coco: &Path, out: &Path, force: bool) -> Result<Prepared, Da
 
 type Pair = (String, String);
 
+/// Images of a split that hold an instance.
+fn labelled<'a>(dataset: &'a CocoDataset, split: &'a Split) -> impl Iterator<Item = usize> + 'a {
+    split.samples.iter().copied().filter(|&index| dataset.n_instances(index) > 0)
+}
+
 fn rasterise(
     dataset: &CocoDataset,
     place: usize,
     root: &Path,
     split: &CocoSplit,
     out: &Path,
+    counter: &Counter<'_>,
 ) -> Result<(Vec<Pair>, u64), DataError> {
-    let labelled = dataset.splits()[place].samples.iter().filter(|&&index| dataset.n_instances(index) > 0);
-    let indices: Vec<usize> = labelled.copied().collect();
+    let indices: Vec<usize> = labelled(dataset, &dataset.splits()[place]).collect();
     let results: Vec<Result<(Pair, u64), DataError>> = indices
         .par_iter()
         .map(|&index| {
@@ -69,6 +82,7 @@ fn rasterise(
                 files::create_dir(parent)?;
             }
             write_index_mask(&out.join(&label), &labels.map)?;
+            counter.step();
             Ok(((files::name_under(root, image), label), labels.overlapped))
         })
         .collect();

@@ -11,12 +11,19 @@ use rayon::prelude::*;
 use super::{Prepared, claim, finish, stay_inside};
 use crate::mask::{read_index_mask, write_index_mask};
 use crate::mat::read_sbd_labels;
+use crate::progress::{Counter, Progress};
 use crate::reader::voc::{VOC_CLASSES, find_tree, read_stems};
 use crate::{DataError, files};
 
 /// Builds Pascal-5^i in `out` from VOC's tree and SBD's (`dataset/cls/*.mat`, `dataset/train.txt`,
 /// `dataset/val.txt`).
-pub fn prepare_pascal(voc: &Path, sbd: &Path, out: &Path, force: bool) -> Result<Prepared, DataError> {
+pub fn prepare_pascal(
+    voc: &Path,
+    sbd: &Path,
+    out: &Path,
+    force: bool,
+    progress: Progress<'_>,
+) -> Result<Prepared, DataError> {
     let tree = find_tree(voc)?;
     let sbd = find_sbd(sbd)?;
     let lists = tree.join("ImageSets").join("Segmentation");
@@ -37,6 +44,7 @@ pub fn prepare_pascal(voc: &Path, sbd: &Path, out: &Path, force: bool) -> Result
     let labels_dir = out.join("SegmentationClassAug");
     files::create_dir(&labels_dir)?;
     let all: Vec<&String> = train.iter().chain(&val).collect();
+    let counter = Counter::new(all.len(), progress);
     let results: Vec<Result<(), DataError>> = all
         .par_iter()
         .map(|stem| {
@@ -55,7 +63,9 @@ pub fn prepare_pascal(voc: &Path, sbd: &Path, out: &Path, force: bool) -> Result
                 .iter_mut()
                 .filter(|label| **label == 255)
                 .for_each(|label| *label = protoseg_core::IGNORE);
-            write_index_mask(&labels_dir.join(format!("{stem}.png")), &labels)
+            write_index_mask(&labels_dir.join(format!("{stem}.png")), &labels)?;
+            counter.step();
+            Ok(())
         })
         .collect();
     results.into_iter().collect::<Result<(), _>>()?;

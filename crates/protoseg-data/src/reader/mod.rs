@@ -13,6 +13,7 @@ pub mod folder;
 pub mod labelme;
 pub mod list;
 pub mod msrc;
+pub mod scenes;
 pub mod voc;
 pub mod yolo;
 

@@ -8,7 +8,7 @@ use protoseg_data::reader::coco::{self, find_splits};
 use protoseg_data::reader::folder::{self, FolderOptions};
 use protoseg_data::reader::list::{self, ListOptions};
 use protoseg_data::reader::{labelme, yolo};
-use protoseg_data::{Benchmark, CheckOptions, DataError, Dataset, MaskDataset, MaskKind, check};
+use protoseg_data::{Benchmark, CheckOptions, DataError, Dataset, MaskDataset, MaskKind, check, quiet};
 
 use crate::fixture::{Folder, gradient, scene};
 
@@ -283,7 +283,7 @@ fn check_names_every_problem_and_goes_on() {
     folder.write("images/cut.jpg", &cut[..cut.len() - 30]);
     std::fs::remove_file(folder.path().join("masks/no mask.png")).unwrap();
 
-    let report = check(&Benchmark::folder(folder.path()).unwrap(), CheckOptions::default());
+    let report = check(&Benchmark::folder(folder.path()).unwrap(), CheckOptions::default(), &quiet);
     let found: Vec<_> = report.problems.iter().map(|p| (p.sample.as_str(), p.kind)).collect();
     assert_eq!(
         found,
@@ -317,7 +317,7 @@ fn white_masks_are_noticed() {
     folder.picture("images/a.png", &gradient(2, 2));
     let path = folder.write("masks/a.png", []);
     image::save_buffer(path, &[0, 255, 255, 0], 2, 2, image::ColorType::L8).unwrap();
-    let report = check(&Benchmark::folder(folder.path()).unwrap(), CheckOptions::default());
+    let report = check(&Benchmark::folder(folder.path()).unwrap(), CheckOptions::default(), &quiet);
     assert_eq!(report.notes[0].message, "no image holds `cow`");
     assert!(report.notes[0].hint.contains("if 255 is the value of a class"));
 }

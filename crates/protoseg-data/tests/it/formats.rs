@@ -5,7 +5,7 @@ use protoseg_data::palette::voc_color;
 use protoseg_data::reader::coco::{self, find_splits};
 use protoseg_data::reader::folder::{self, FolderOptions};
 use protoseg_data::reader::{cvat, labelme, voc, yolo};
-use protoseg_data::{Benchmark, CheckOptions, Dataset, check};
+use protoseg_data::{Benchmark, CheckOptions, Dataset, check, quiet};
 
 use crate::fixture::{COW, DUCK, Folder, coordinates, gradient, scene, scene_without_background};
 
@@ -207,7 +207,7 @@ fn yolo_polygons_from_zero_to_one() {
     assert_scene(&dataset, 0, &scene());
     assert_eq!(dataset.labels(0).unwrap().overlapped, 12);
     assert!(dataset.labels(1).unwrap().map.data.iter().all(|&label| label == 0));
-    let report = check(&Benchmark::folder(folder.path()).unwrap(), CheckOptions::default());
+    let report = check(&Benchmark::folder(folder.path()).unwrap(), CheckOptions::default(), &quiet);
     assert_eq!(report.problems, []);
     assert_eq!(report.notes.iter().map(|note| note.kind).collect::<Vec<_>>(), ["overlap", "no-label-file"]);
 }

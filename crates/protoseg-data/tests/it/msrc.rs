@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use protoseg_core::{NovelPixels, SUPPORT_SEEDS};
-use protoseg_data::{Benchmark, CheckOptions, check, read_supports, resolve_supports, save_supports, scan};
+use protoseg_data::{
+    Benchmark, CheckOptions, check, quiet, read_supports, resolve_supports, save_supports, scan,
+};
 
 use crate::fixture::{Folder, shared};
 
@@ -24,7 +26,7 @@ fn figures_of_every_fold_agree_with_the_known_ones() {
     let Some(root) = shared("data/msrc") else { return };
     let benchmark = Benchmark::open("msrc", Some(&root)).unwrap();
     assert_eq!((benchmark.train.as_str(), benchmark.val.as_deref()), ("train", Some("test")));
-    let report = check(&benchmark, CheckOptions::default());
+    let report = check(&benchmark, CheckOptions::default(), &quiet);
     assert_eq!(report.problems, []);
     assert_eq!(report.notes, []);
     assert_eq!((report.samples, report.splits[0].images, report.splits[1].images), (591, 296, 295));
@@ -69,7 +71,7 @@ fn count_naively(root: &Path) -> (Vec<Counts>, Vec<HashSet<u8>>) {
 fn figures_agree_with_a_naive_count() {
     let Some(root) = shared("data/msrc") else { return };
     let (images, folds) = count_naively(&root);
-    let report = check(&Benchmark::folder(&root).unwrap(), CheckOptions { images: false });
+    let report = check(&Benchmark::folder(&root).unwrap(), CheckOptions { images: false }, &quiet);
     for (fold, novel) in report.folds.iter().zip(folds) {
         let holds = |counts: &Counts| counts.keys().any(|id| novel.contains(id));
         let base = |counts: &Counts| counts.keys().any(|id| *id != 255 && !novel.contains(id));

@@ -2,7 +2,7 @@
 
 use protoseg_core::{FoldScheme, IGNORE, LabelMap};
 use protoseg_data::prepare::{prepare_coco, prepare_pascal};
-use protoseg_data::{Benchmark, CheckOptions, DataError, check};
+use protoseg_data::{Benchmark, CheckOptions, DataError, check, quiet};
 
 use crate::fixture::{Folder, gradient};
 
@@ -36,7 +36,7 @@ fn pascal_from_voc_and_sbd() {
     let (voc, sbd) = archives();
     let out = Folder::new();
     let out = out.path().join("pascal 5i");
-    let made = prepare_pascal(voc.path(), sbd.path(), &out, false).unwrap();
+    let made = prepare_pascal(voc.path(), sbd.path(), &out, false, &quiet).unwrap();
     assert_eq!((made.train_images, made.val_images, made.labels), (2, 1, 3));
     let lists = std::fs::read_to_string(out.join("train.txt")).unwrap();
     assert_eq!(
@@ -59,11 +59,11 @@ fn pascal_from_voc_and_sbd() {
         (15, 1, 3),
         "row 1 of SBD's matrix begins with 7 mod 4"
     );
-    assert!(check(&benchmark, CheckOptions::default()).problems.is_empty());
+    assert!(check(&benchmark, CheckOptions::default(), &quiet).problems.is_empty());
 
-    let again = prepare_pascal(voc.path(), sbd.path(), &out, false).unwrap_err();
+    let again = prepare_pascal(voc.path(), sbd.path(), &out, false, &quiet).unwrap_err();
     assert!(matches!(again, DataError::AlreadyPrepared { .. }));
-    prepare_pascal(voc.path(), sbd.path(), &out, true).unwrap();
+    prepare_pascal(voc.path(), sbd.path(), &out, true, &quiet).unwrap();
     let left: Vec<_> = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 4, "no temporary file stays: {left:?}");
 }
@@ -72,8 +72,9 @@ fn pascal_from_voc_and_sbd() {
 fn pascal_names_what_is_missing() {
     let (voc, sbd) = archives();
     let out = Folder::new();
-    let prepare =
-        || prepare_pascal(voc.path(), sbd.path(), &out.path().join("p"), false).unwrap_err().to_string();
+    let prepare = || {
+        prepare_pascal(voc.path(), sbd.path(), &out.path().join("p"), false, &quiet).unwrap_err().to_string()
+    };
     sbd.write("benchmark_RELEASE/dataset/cls/2008_c.mat", b"not a matlab file");
     assert!(prepare().contains("2008_c.mat` is not a MATLAB file with labels: it is shorter than a header"));
     assert!(!out.path().join("p/protoseg.toml").exists());
@@ -115,7 +116,7 @@ fn coco_rasterised_and_read_back() {
         coco.picture(name, &gradient(20, 12));
     }
     let out = Folder::new();
-    let made = prepare_coco(coco.path(), out.path(), false).unwrap();
+    let made = prepare_coco(coco.path(), out.path(), false, &quiet).unwrap();
     assert_eq!((made.train_images, made.val_images, made.overlapped_pixels), (1, 1, 8));
     for name in ["coco-20i", "coco-20i-contiguous"] {
         let prepared = Benchmark::open(name, Some(out.path())).unwrap();
@@ -130,11 +131,11 @@ fn coco_rasterised_and_read_back() {
     let sly = r#"{"id": 1, "image_id": 7, "category_id": 1, "segmentation": [[0, 0, 9, 0, 9, 9]]}"#;
     coco.write("annotations/instances_train2014.json", coco_json(&[(7, "../x.jpg")], sly, 80));
     coco.picture("x.jpg", &gradient(20, 12));
-    let error = prepare_coco(coco.path(), out.path(), true).unwrap_err().to_string();
+    let error = prepare_coco(coco.path(), out.path(), true, &quiet).unwrap_err().to_string();
     assert!(error.contains("leads out of its folder"), "{error}");
     let few = Folder::new();
     few.write("annotations/instances_train2014.json", coco_json(&[(7, "a.jpg")], "", 5));
     few.write("annotations/instances_val2014.json", coco_json(&[(7, "a.jpg")], "", 5));
-    let error = prepare_coco(few.path(), out.path(), true).unwrap_err().to_string();
+    let error = prepare_coco(few.path(), out.path(), true, &quiet).unwrap_err().to_string();
     assert!(error.contains("needs 80 classes, got `5`"), "{error}");
 }

@@ -33,6 +33,7 @@ pub enum DecoderKind {
 
 /// Any decoder. `[batch, channels, h, w]` -> `[batch, dim, h, w]`, signed.
 #[derive(Module, Debug)]
+#[allow(clippy::large_enum_variant)] // one a network; an indirection would serve nobody
 pub enum Decoder {
     PspNet(PspNet),
     DeepLabV3(DeepLabV3),

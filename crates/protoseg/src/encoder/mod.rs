@@ -56,7 +56,7 @@ impl EncoderConfig {
 
 /// Any encoder.
 #[derive(Module, Debug)]
-#[allow(clippy::large_enum_variant)] // one a program; an indirection would serve nobody
+#[allow(clippy::large_enum_variant)] // one a network; an indirection would serve nobody
 pub enum Encoder {
     ResNet(ResNet),
     Vgg16(Vgg),

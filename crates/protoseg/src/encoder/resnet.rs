@@ -225,6 +225,7 @@ impl ResNet {
 
 /// One residual block.
 #[derive(Module, Debug)]
+#[allow(clippy::large_enum_variant)] // a few dozen a network, all of one kind
 pub enum Block {
     Basic(Basic),
     Bottleneck(Bottleneck),

@@ -4,6 +4,7 @@ mod ablation;
 mod fixture;
 mod golden;
 mod model_file;
+mod parity;
 mod pretrained;
 mod step;
 mod torch_files;

@@ -1,5 +1,8 @@
 //! What users and machines read. Answers go to stdout; everything else to stderr.
 
+pub mod progress;
+pub mod table;
+
 use std::{
     fmt,
     io::{self, Write},
@@ -7,7 +10,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde::Serialize;
 
 /// One line of the answer.
@@ -18,6 +21,14 @@ pub fn line(text: impl fmt::Display) -> Result<()> {
 /// The answer as one JSON object.
 pub fn json(value: &impl Serialize) -> Result<()> {
     line(serde_json::to_string_pretty(value)?)
+}
+
+/// Runs never overwrite unless told to.
+pub fn refuse_overwrite(path: &Path, force: bool) -> Result<()> {
+    if path.exists() && !force {
+        bail!("`{}` is there already\nhint: choose another name or add --force", path.display());
+    }
+    Ok(())
 }
 
 /// A path as a shell reads it.

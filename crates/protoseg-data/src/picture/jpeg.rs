@@ -1,0 +1,142 @@
+//! JPEG by libjpeg-turbo's own code (mozjpeg is a fork of it), for the very pixels that OpenCV and PIL read.
+//!
+//! The standard leaves the inverse transform and the upsampling of colour open, and the decoder of the `image` crate
+//! chose otherwise: one pixel in five differs, by up to 5 levels, which moves a network's scores. What was learned
+//! from libjpeg-turbo's pixels should be shown its pixels.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use mozjpeg::{ColorSpace, Decompress};
+use mozjpeg_sys::{jpeg_common_struct, jpeg_error_mgr};
+
+use crate::Size;
+
+/// A picture in RGB, as its file has it: not yet turned.
+pub struct Decoded {
+    pub data: Vec<u8>,
+    /// Whether the coded pixels are damaged: some were made up.
+    pub damaged: bool,
+}
+
+/// Decodes a JPEG; `None` where the library refuses it. Nothing is printed, and no panic gets out.
+///
+/// Of what the library warns about, only what it says while it makes pixels counts as damage. The header's oddities
+/// and stray bytes before the end mark are common and cost nothing; a progressive file is read whole before the
+/// first pixel, so its damage is not told apart from those.
+pub fn decode(bytes: &[u8], size: Size) -> Option<Decoded> {
+    // The library reports failures by unwinding (without the panic hook); nothing outside the closure is shared.
+    catch_unwind(AssertUnwindSafe(|| {
+        let decoder = Decompress::with_err(quiet_errors()).from_mem(bytes).ok()?;
+        // Neither gray nor CMYK is what it is asked to be: the first becomes RGB by itself, the second has to be
+        // turned into it by us.
+        let is_cmyk = matches!(decoder.color_space(), ColorSpace::JCS_CMYK | ColorSpace::JCS_YCCK);
+        let target = if is_cmyk { ColorSpace::JCS_CMYK } else { ColorSpace::JCS_RGB };
+        let mut decoder = decoder.to_colorspace(target).ok()?;
+        if Size(decoder.width(), decoder.height()) != size {
+            return None;
+        }
+        WARNED.set(false);
+        let data: Vec<u8> = decoder.read_scanlines().ok()?;
+        Some(Decoded { data: if is_cmyk { rgb_of_cmyk(&data) } else { data }, damaged: WARNED.get() })
+    }))
+    .ok()
+    .flatten()
+}
+
+thread_local! {
+    /// Whether the library warned; its handler has no other way to tell.
+    static WARNED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Handlers that note warnings and leave by unwinding on errors. Why it was one is not kept: who calls us asks
+/// another decoder then, and that one says why.
+fn quiet_errors() -> jpeg_error_mgr {
+    extern "C-unwind" fn leave(_: &mut jpeg_common_struct) {
+        resume_unwind(Box::new(()));
+    }
+    extern "C-unwind" fn note(_: &mut jpeg_common_struct, level: i32) {
+        // Below zero are warnings, from there on traces.
+        if level < 0 {
+            WARNED.set(true);
+        }
+    }
+    extern "C-unwind" fn nothing(_: &mut jpeg_common_struct) {}
+    jpeg_error_mgr {
+        error_exit: Some(leave),
+        emit_message: Some(note),
+        output_message: Some(nothing),
+        format_message: None,
+        reset_error_mgr: Some(nothing),
+        msg_code: 0,
+        msg_parm: Default::default(),
+        trace_level: 0,
+        num_warnings: 0,
+        jpeg_message_table: std::ptr::null(),
+        last_jpeg_message: 0,
+        addon_message_table: std::ptr::null(),
+        first_addon_message: 0,
+        last_addon_message: 0,
+    }
+}
+
+/// The inks are stored inverted, as Adobe writes them; this is OpenCV's arithmetic.
+fn rgb_of_cmyk(data: &[u8]) -> Vec<u8> {
+    let colour = |ink: u8, black: u8| {
+        let (ink, black) = (u32::from(ink), u32::from(black));
+        (black - ((255 - ink) * black >> 8)) as u8
+    };
+    let pixels = data.chunks_exact(4);
+    pixels.flat_map(|pixel| [0, 1, 2].map(|ink| colour(pixel[ink], pixel[3]))).collect()
+}
+
+/// Whether a JPEG goes on to its end mark. Decoders fill what is missing with gray, so we walk over the segments
+/// ourselves. Anything odd counts as whole: the decoder has the last word on it.
+pub fn is_whole(bytes: &[u8]) -> bool {
+    const START_OF_SCAN: u8 = 0xDA;
+    const END: u8 = 0xD9;
+    let mut at = 2;
+    loop {
+        // The next marker: 0xFF, then a byte that is neither stuffing, fill, nor a restart mark.
+        let marker = loop {
+            match bytes.get(at..).and_then(|rest| rest.iter().position(|&byte| byte == 0xFF)) {
+                None => return false,
+                Some(skip) => at += skip + 1,
+            }
+            match bytes.get(at) {
+                None => return false,
+                Some(0x00 | 0x01 | 0xD0..=0xD7) => at += 1,
+                Some(0xFF) => {}
+                Some(&marker) => break marker,
+            }
+        };
+        at += 1;
+        if marker == END {
+            return true;
+        }
+        // A segment says its own length; what follows a scan's header is searched for the next marker above.
+        let Some(length) = bytes.get(at..at + 2) else { return false };
+        let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
+        if length < 2 && marker != START_OF_SCAN {
+            return true;
+        }
+        at += length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jpeg_ends_with_its_mark() {
+        let whole = [
+            0xFF, 0xD8, 0xFF, 0xE0, 0, 4, 0xFF, 0xD9, 0xFF, 0xDA, 0, 3, 1, 7, 0xFF, 0, 8, 0xFF, 0xD0, 9,
+            0xFF, 0xD9,
+        ];
+        assert!(is_whole(&whole));
+        for end in 8..whole.len() {
+            assert!(!is_whole(&whole[..end]), "cut at {end}");
+        }
+    }
+}

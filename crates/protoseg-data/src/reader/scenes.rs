@@ -1,0 +1,122 @@
+//! Scenes, the data set that needs no files: samples are drawn when they are asked for.
+
+use std::path::PathBuf;
+
+use protoseg_core::scenes::{CLASS_NAMES, Scenes, novel_classes};
+use protoseg_core::{ClassId, ClassTable, Fold, FoldError, Image, LabelMap};
+
+use crate::shapes::Labels;
+use crate::{DataError, Dataset, Sample, Split};
+
+/// The name of the data set.
+pub const NAME: &str = "scenes";
+
+/// Scenes to learn from, scenes to evaluate on, and the seeds of their worlds.
+const SPLITS: [(&str, usize, u64); 2] = [("train", 2400, 1), ("val", 300, 2)];
+const WIDTH: usize = 160;
+const HEIGHT: usize = 120;
+const N_FOLDS: usize = 4;
+
+/// One pixel in twenty: below, a thing is too small or too hidden to be anybody's example.
+pub const MIN_SUPPORT_PIXELS: u64 = (WIDTH * HEIGHT / 20) as u64;
+
+/// The embedded world as a data set.
+pub struct ScenesDataset {
+    classes: ClassTable,
+    samples: Vec<Sample>,
+    splits: Vec<Split>,
+}
+
+/// The data set; nothing is drawn yet.
+pub fn open() -> ScenesDataset {
+    let classes = ClassTable::from_names(&CLASS_NAMES, &[]).expect("the embedded names are a table");
+    let mut samples = Vec::new();
+    let mut splits = Vec::new();
+    for (split, count, _) in SPLITS {
+        let start = samples.len();
+        samples.extend((0..count).map(|index| {
+            let name = format!("{NAME}/{split}/{index:04}");
+            Sample { image: PathBuf::from(&name), label: Some(PathBuf::from(&name)), name }
+        }));
+        splits.push(Split { name: split.to_string(), samples: (start..samples.len()).collect() });
+    }
+    ScenesDataset { classes, samples, splits }
+}
+
+/// Four folds of five classes.
+pub fn folds(table: &ClassTable) -> Result<Vec<Fold>, FoldError> {
+    (0..N_FOLDS).map(|fold| Fold::new(table, fold, &novel_classes(fold).map(ClassId))).collect()
+}
+
+impl ScenesDataset {
+    fn draw(&self, index: usize) -> (Image, LabelMap) {
+        let mut place = index;
+        let mut splits = SPLITS.iter();
+        let seed = loop {
+            match splits.next() {
+                Some(&(_, count, _)) if place >= count => place -= count,
+                Some(&(_, _, seed)) => break seed,
+                None => panic!("scene {index} is not among {}", self.samples.len()),
+            }
+        };
+        Scenes { seed, width: WIDTH, height: HEIGHT }.draw(place as u64)
+    }
+}
+
+impl Dataset for ScenesDataset {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn classes(&self) -> &ClassTable {
+        &self.classes
+    }
+
+    fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    fn splits(&self) -> &[Split] {
+        &self.splits
+    }
+
+    fn labels(&self, index: usize) -> Result<Labels, DataError> {
+        Ok(self.draw(index).1.into())
+    }
+
+    fn image(&self, index: usize) -> Result<Image, DataError> {
+        Ok(self.draw(index).0)
+    }
+
+    fn has_image(&self, _: usize) -> bool {
+        true
+    }
+
+    fn load(&self, index: usize) -> Result<(Image, LabelMap), DataError> {
+        Ok(self.draw(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_are_of_different_worlds() {
+        let scenes = open();
+        let [train, val] = [&scenes.splits[0], &scenes.splits[1]];
+        assert_eq!((train.samples.len(), val.samples.len()), (2400, 300));
+        let first = |split: &Split| scenes.load(split.samples[0]).unwrap();
+        assert_ne!(first(train).0, first(val).0);
+        assert_eq!(first(val), (scenes.image(2400).unwrap(), scenes.labels(2400).unwrap().map));
+    }
+
+    #[test]
+    fn every_fold_has_five_novel_classes_and_a_background() {
+        let scenes = open();
+        let folds = folds(&scenes.classes).unwrap();
+        assert_eq!(folds.len(), 4);
+        assert!(folds.iter().all(|fold| fold.novel().len() == 5));
+        assert_eq!(scenes.classes.background(), Some(ClassId(0)));
+    }
+}

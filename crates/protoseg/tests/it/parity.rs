@@ -1,0 +1,73 @@
+//! Checkpoints written by PyTorch, from import to scores. `benches/peers/import_parity.py` makes one and runs this.
+
+use std::{fs, path::PathBuf};
+
+use protoseg::{
+    core::{Classes, Image, LabelMap},
+    device::cpu,
+    model::Model,
+    register::Support,
+};
+use protoseg_data::{mask::read_index_mask, picture::read_image};
+use protoseg_testing::{Golden, assert_close};
+use serde::Deserialize;
+
+use crate::fixture::values;
+
+#[derive(Deserialize)]
+struct Fixture {
+    base: Vec<String>,
+    novel: Vec<String>,
+    size: usize,
+    /// Row of the novel class, name of its files.
+    supports: Vec<(u16, String)>,
+    queries: Vec<String>,
+}
+
+#[test]
+#[allow(clippy::print_stderr)]
+fn an_imported_checkpoint_scores_as_pytorch_does() {
+    let Some(folder) = std::env::var_os("PROTOSEG_PARITY").map(PathBuf::from) else {
+        eprintln!(
+            "SKIPPED: this test needs a checkpoint of PyTorch; `python benches/peers/import_parity.py` makes one"
+        );
+        return;
+    };
+    let fixture: Fixture =
+        serde_json::from_str(&fs::read_to_string(folder.join("fixture.json")).unwrap()).unwrap();
+    let expected = Golden::read(&folder.join("expected.safetensors"));
+    let image = |name: &str| -> Image { read_image(&folder.join(format!("{name}.jpg"))).unwrap() };
+    let label = |name: &str| -> LabelMap {
+        let ids = read_index_mask(&folder.join(format!("{name}.png"))).unwrap();
+        let narrow: Vec<u8> = ids.data.iter().map(|&id| id as u8).collect();
+        LabelMap::from_u8(ids.width, ids.height, &narrow)
+    };
+    for container in ["zip.pth", "legacy.pth"] {
+        // Through our own file too: what is written must be what was read.
+        let classes = Classes::new(&fixture.base, &fixture.novel).unwrap();
+        let written = folder.join("model.safetensors");
+        Model::import(&folder.join(container), classes, fixture.size, &cpu())
+            .unwrap()
+            .save(&written)
+            .unwrap();
+        let model = Model::load(&written, &cpu()).unwrap();
+
+        let sums: Vec<_> = fixture
+            .supports
+            .iter()
+            .map(|(novel, name)| Support { novel: *novel, image: image(name), label: label(name) })
+            .map(|support| model.support_sums(&support).unwrap())
+            .collect();
+        let (parts, options) = (model.manifest.inference(), &model.manifest.options);
+        let bank = model.bank(&sums, parts, options).unwrap();
+        let rows =
+            assert_close("registered", &values(bank.rows.clone()), expected.values("registered"), 1e-4);
+        let scores: Vec<f32> = fixture
+            .queries
+            .iter()
+            .flat_map(|name| values(model.scores(&image(name), &bank, parts.dqce, options)))
+            .collect();
+        let worst = assert_close("logits", &scores, expected.values("logits"), 2e-3);
+        eprintln!("{container}: largest difference {rows:.1e} in prototypes, {worst:.1e} in logits");
+    }
+}
