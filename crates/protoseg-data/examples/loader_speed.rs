@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use protoseg_core::{Augment, ClassId, ClassTable};
 use protoseg_data::reader::list::{self, ListOptions};
-use protoseg_data::{DataError, Dataset, Loader, LoaderOptions, MaskKind, OnError};
+use protoseg_data::{DataError, Dataset, Loader, LoaderOptions, MaskKind, OnError, SampleRng};
 
 const CROP: usize = 473;
 const BATCH: usize = 6;
@@ -26,48 +26,37 @@ fn main() -> Result<(), Box<dyn Error>> {
     let threads: usize = threads.parse()?;
     let loader = open(Path::new(&list), threads)?;
     for batch in loader.epoch(0, 0).take(WARM_UP) {
-        collate(batch?.items);
+        drop(batch?);
     }
-    let start = Instant::now();
+    let (start, cpu_start) = (Instant::now(), cpu_seconds());
     let mut images = 0;
     for batch in loader.epoch(1, 0) {
-        let batch = collate(batch?.items);
-        images += batch.labels.len() / (CROP * CROP);
+        let Crops { values, labels } = batch?.items;
+        assert_eq!(values.len(), 3 * labels.len());
+        images += labels.len() / (CROP * CROP);
     }
     let seconds = start.elapsed().as_secs_f64();
+    let cpu = cpu_seconds().zip(cpu_start).map(|(end, start)| end - start);
     let report = serde_json::json!({
         "schema": "protoseg.loader-speed.v1",
         "threads": threads,
         "images": images,
         "seconds": seconds,
         "images_per_second": images as f64 / seconds,
+        "cpu_ms_per_image": cpu.map(|cpu| 1000.0 * cpu / images as f64),
         "peak_rss_mib": peak_rss_mib(),
     });
     print(&report.to_string());
     Ok(())
 }
 
-/// `BATCH` normalised crops, channel by channel, and the labels below them.
-struct Batch {
+/// Normalised crops, channel by channel, and the labels below them.
+struct Crops {
     values: Vec<f32>,
     labels: Vec<u16>,
 }
 
-type Crop = (Vec<f32>, Vec<u16>);
-
-fn collate(crops: Vec<Crop>) -> Batch {
-    let mut batch = Batch {
-        values: Vec::with_capacity(crops.len() * 3 * CROP * CROP),
-        labels: Vec::with_capacity(crops.len() * CROP * CROP),
-    };
-    for (values, labels) in crops {
-        batch.values.extend_from_slice(&values);
-        batch.labels.extend_from_slice(&labels);
-    }
-    batch
-}
-
-fn open(list: &Path, threads: usize) -> Result<Loader<usize, Crop, DataError>, Box<dyn Error>> {
+fn open(list: &Path, threads: usize) -> Result<Loader<usize, Crops, DataError>, Box<dyn Error>> {
     let root = list.parent().unwrap_or(Path::new("")).to_path_buf();
     let classes = (0..255).map(|id| (ClassId(id), format!("class {id}")));
     let dataset = list::open(ListOptions {
@@ -89,12 +78,17 @@ fn open(list: &Path, threads: usize) -> Result<Loader<usize, Crop, DataError>, B
     };
     let augment = Augment::reference(CROP);
     let items = dataset.split("train")?.samples.clone();
-    Ok(Loader::new(items, options, move |&index, rng| {
+    let area = CROP * CROP;
+    let start = move |n: usize| Crops { values: vec![0.0; n * 3 * area], labels: vec![0; n * area] };
+    let fill = move |crops: &mut Crops, place: usize, &index: &usize, rng: &mut SampleRng| {
         let (image, label) = dataset.load(index)?;
         let plan = augment.sample(rng, image.width, image.height);
-        let (values, labels) = augment.apply(&plan, &image, &label);
-        Ok((values, labels.data))
-    })?)
+        let values = &mut crops.values[place * 3 * area..][..3 * area];
+        let labels = &mut crops.labels[place * area..][..area];
+        augment.apply_into(&plan, &image, &label, values, labels);
+        Ok(())
+    };
+    Ok(Loader::collating(items, options, start, fill)?)
 }
 
 /// The most memory this process ever held, from `/proc`; none where there is no such file.
@@ -103,6 +97,15 @@ fn peak_rss_mib() -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kib / 1024.0)
+}
+
+/// Processor time of this process so far, from `/proc`: fields 14 and 15 of `stat`, in the hundredths of a second
+/// that Linux counts there. The name before them, in brackets, may hold blanks.
+fn cpu_seconds() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |field: usize| fields.get(field)?.parse::<f64>().ok();
+    Some((ticks(11)? + ticks(12)?) / 100.0)
 }
 
 #[expect(clippy::print_stdout, reason = "an example's answer")]

@@ -2,8 +2,9 @@
 //!
 //! What a batch holds depends on (seed, epoch, batch) alone: the order of an epoch is a shuffle by (seed, epoch),
 //! and every sample draws from a random stream of its own, by (seed, epoch, index). So a run can start again at any
-//! batch. Threads work ahead by [`LoaderOptions::prefetch`] batches and then wait: at most `(prefetch + 1) *
-//! batch_size` finished samples are held.
+//! batch. Each thread makes a whole batch at a time, its samples straight in their places: nothing is copied
+//! together afterwards. Threads work ahead by [`LoaderOptions::prefetch`] batches (at least one each) and then wait,
+//! so that no more than these and the one handed out are held.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -37,17 +38,17 @@ pub struct LoaderOptions {
     pub drop_last: bool,
     /// Threads; at least one is used.
     pub workers: usize,
-    /// Batches made ahead; at least one.
+    /// Batches made ahead; at least one a thread.
     pub prefetch: usize,
     pub on_error: OnError,
 }
 
 /// A batch with its place in the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch<T, E> {
+pub struct Batch<B, E> {
     pub epoch: u64,
     pub index: usize,
-    pub items: Vec<T>,
+    pub items: B,
     /// Items that could not be made, by index, with why; others stand in their place.
     pub skipped: Vec<(usize, E)>,
 }
@@ -83,25 +84,54 @@ const ORDER: u64 = 0;
 const SAMPLE: u64 = 1;
 const REPLACEMENT: u64 = 2;
 
-type Make<S, T, E> = dyn Fn(&S, &mut SampleRng) -> Result<T, E> + Send + Sync;
+type Start<B> = dyn Fn(usize) -> B + Send + Sync;
+type Fill<S, B, E> = dyn Fn(&mut B, usize, &S, &mut SampleRng) -> Result<(), E> + Send + Sync;
 
-/// Makes batches of `T` from items `S` with a function that reads, augments and whatever else.
-pub struct Loader<S, T, E> {
+/// Makes batches `B` from items `S` with a function that reads, augments and whatever else.
+pub struct Loader<S, B, E> {
     items: Arc<Vec<S>>,
-    make: Arc<Make<S, T, E>>,
+    maker: Arc<Maker<S, B, E>>,
     options: LoaderOptions,
 }
 
-impl<S, T, E> Loader<S, T, E>
+/// How a batch comes about.
+struct Maker<S, B, E> {
+    start: Box<Start<B>>,
+    fill: Box<Fill<S, B, E>>,
+}
+
+impl<S, T, E> Loader<S, Vec<T>, E>
 where
     S: Send + Sync + 'static,
     T: Send + 'static,
     E: Send + 'static,
 {
+    /// Batches that are lists of what `make` returns.
     pub fn new(
         items: Vec<S>,
         options: LoaderOptions,
         make: impl Fn(&S, &mut SampleRng) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Result<Self, LoaderOptionsError> {
+        Self::collating(items, options, Vec::with_capacity, move |batch, _, item, rng| {
+            batch.push(make(item, rng)?);
+            Ok(())
+        })
+    }
+}
+
+impl<S, B, E> Loader<S, B, E>
+where
+    S: Send + Sync + 'static,
+    B: Send + 'static,
+    E: Send + 'static,
+{
+    /// Batches of any form: `start` makes one for a number of samples, `fill` writes the sample of a place into it,
+    /// places in rising order. When `fill` fails, the place may be filled again with another item.
+    pub fn collating(
+        items: Vec<S>,
+        options: LoaderOptions,
+        start: impl Fn(usize) -> B + Send + Sync + 'static,
+        fill: impl Fn(&mut B, usize, &S, &mut SampleRng) -> Result<(), E> + Send + Sync + 'static,
     ) -> Result<Self, LoaderOptionsError> {
         let (n, batch_size) = (items.len(), options.batch_size);
         match () {
@@ -110,7 +140,10 @@ where
             () if options.drop_last && n < batch_size => {
                 Err(LoaderOptionsError::TooFew { items: n, batch_size })
             }
-            () => Ok(Self { items: Arc::new(items), make: Arc::new(make), options }),
+            () => {
+                let maker = Maker { start: Box::new(start), fill: Box::new(fill) };
+                Ok(Self { items: Arc::new(items), maker: Arc::new(maker), options })
+            }
         }
     }
 
@@ -122,102 +155,110 @@ where
     }
 
     /// The batches of an epoch from `start_batch` on. Threads start at once and stop when the iterator is dropped.
-    pub fn epoch(&self, epoch: u64, start_batch: usize) -> Epoch<T, E> {
+    pub fn epoch(&self, epoch: u64, start_batch: usize) -> Epoch<B, E> {
         let options = self.options;
         let mut order: Vec<usize> = (0..self.items.len()).collect();
         if options.shuffle {
             seed::shuffle(&mut order, &mut seed::stream(options.seed, &[ORDER, epoch]));
         }
-        let n_batches = self.batches_per_epoch();
-        let end = (n_batches * options.batch_size).min(order.len());
-        let start = start_batch.saturating_mul(options.batch_size).min(end);
-        let window = options.prefetch.max(1) * options.batch_size;
+        let (workers, end) = (options.workers.max(1), self.batches_per_epoch());
+        let start = start_batch.min(end);
         let state =
             State { next: start, emitted: start, ready: VecDeque::new(), stop: false, panicked: false };
+        let window = options.prefetch.max(workers);
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), window, end });
         let order = Arc::new(order);
-        let workers = (0..options.workers.max(1)).map(|_| {
+        let workers = (0..workers).map(|_| {
             let (shared, order) = (Arc::clone(&shared), Arc::clone(&order));
-            let (items, make) = (Arc::clone(&self.items), Arc::clone(&self.make));
+            let (items, maker) = (Arc::clone(&self.items), Arc::clone(&self.maker));
             std::thread::spawn(move || {
                 let guard = PanicGuard(&shared);
-                while let Some(place) = shared.take() {
-                    let made = make_item(&items, &*make, options, epoch, order[place]);
-                    shared.put(place, made);
+                while let Some(batch) = shared.take() {
+                    let places = order.chunks(options.batch_size).nth(batch).unwrap_or_default();
+                    shared.put(batch, maker.make(&items, places, options, epoch));
                 }
                 drop(guard);
             })
         });
         let workers = workers.collect();
-        Epoch { shared, workers, epoch, batch: start_batch, batch_size: options.batch_size, done: false }
+        Epoch { shared, workers, epoch, batch: start, done: false }
     }
 }
 
-/// A made item with those that failed in its place.
-struct Made<T, E> {
-    item: Result<T, LoadError<E>>,
-    skipped: Vec<(usize, E)>,
-}
+/// A made batch with the items that failed in it.
+type Made<B, E> = Result<(B, Vec<(usize, E)>), LoadError<E>>;
 
-fn make_item<S, T, E>(
-    items: &[S],
-    make: &Make<S, T, E>,
-    options: LoaderOptions,
-    epoch: u64,
-    index: usize,
-) -> Made<T, E> {
-    let mut skipped = Vec::new();
-    let mut rng = seed::stream(options.seed, &[SAMPLE, epoch, index as u64]);
-    let mut chosen = index;
-    loop {
-        match make(&items[chosen], &mut rng) {
-            Ok(item) => return Made { item: Ok(item), skipped },
-            Err(error) if options.on_error == OnError::Stop => {
-                return Made { item: Err(LoadError::Item { index: chosen, error }), skipped };
-            }
-            Err(error) if skipped.len() + 1 == MAX_ATTEMPTS => {
-                let error = LoadError::TooManySkipped { attempts: MAX_ATTEMPTS, error };
-                return Made { item: Err(error), skipped };
-            }
-            Err(error) => skipped.push((chosen, error)),
+impl<S, B, E> Maker<S, B, E> {
+    fn make(&self, items: &[S], indices: &[usize], options: LoaderOptions, epoch: u64) -> Made<B, E> {
+        let (mut batch, mut skipped) = ((self.start)(indices.len()), Vec::new());
+        for (place, &index) in indices.iter().enumerate() {
+            skipped.extend(self.fill_place(&mut batch, place, items, index, options, epoch)?);
         }
-        let path = [REPLACEMENT, epoch, index as u64, skipped.len() as u64];
-        rng = seed::stream(options.seed, &path);
-        chosen = seed::below(&mut rng, items.len());
+        Ok((batch, skipped))
+    }
+
+    /// Fills one place with its item, or with another where it fails; returns those that failed.
+    fn fill_place(
+        &self,
+        batch: &mut B,
+        place: usize,
+        items: &[S],
+        index: usize,
+        options: LoaderOptions,
+        epoch: u64,
+    ) -> Result<Vec<(usize, E)>, LoadError<E>> {
+        let mut skipped = Vec::new();
+        let mut rng = seed::stream(options.seed, &[SAMPLE, epoch, index as u64]);
+        let mut chosen = index;
+        loop {
+            match (self.fill)(batch, place, &items[chosen], &mut rng) {
+                Ok(()) => return Ok(skipped),
+                Err(error) if options.on_error == OnError::Stop => {
+                    return Err(LoadError::Item { index: chosen, error });
+                }
+                Err(error) if skipped.len() + 1 == MAX_ATTEMPTS => {
+                    return Err(LoadError::TooManySkipped { attempts: MAX_ATTEMPTS, error });
+                }
+                Err(error) => skipped.push((chosen, error)),
+            }
+            let path = [REPLACEMENT, epoch, index as u64, skipped.len() as u64];
+            rng = seed::stream(options.seed, &path);
+            chosen = seed::below(&mut rng, items.len());
+        }
     }
 }
 
 /// What threads and consumer share.
-struct Shared<T, E> {
-    state: Mutex<State<T, E>>,
+struct Shared<B, E> {
+    state: Mutex<State<B, E>>,
     /// Told whenever anything in the state changes.
     changed: Condvar,
-    /// Places that may be worked on beyond the last emitted.
+    /// Batches that may be worked on beyond the last handed out.
     window: usize,
     end: usize,
 }
 
-struct State<T, E> {
-    /// The next place to work on.
+struct State<B, E> {
+    /// The next batch to work on.
     next: usize,
-    /// The next place to hand out.
+    /// The next batch to hand out.
     emitted: usize,
-    /// Made items from `emitted` on.
-    ready: VecDeque<Option<Made<T, E>>>,
+    /// Made batches from `emitted` on.
+    ready: VecDeque<Option<Made<B, E>>>,
     stop: bool,
     panicked: bool,
 }
 
-impl<T, E> Shared<T, E> {
-    fn lock(&self) -> MutexGuard<'_, State<T, E>> {
+impl<B, E> Shared<B, E> {
+    fn lock(&self) -> MutexGuard<'_, State<B, E>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State<T, E>>) -> MutexGuard<'a, State<T, E>> {
+    fn wait<'a>(&self, state: MutexGuard<'a, State<B, E>>) -> MutexGuard<'a, State<B, E>> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next place to work on, once there is room for it.
+    /// The next batch to work on, once there is room for it.
     fn take(&self) -> Option<usize> {
         let mut state = self.lock();
         loop {
@@ -232,9 +273,9 @@ impl<T, E> Shared<T, E> {
         }
     }
 
-    fn put(&self, place: usize, made: Made<T, E>) {
+    fn put(&self, batch: usize, made: Made<B, E>) {
         let mut state = self.lock();
-        let slot = place - state.emitted;
+        let slot = batch - state.emitted;
         if state.ready.len() <= slot {
             state.ready.resize_with(slot + 1, || None);
         }
@@ -242,8 +283,8 @@ impl<T, E> Shared<T, E> {
         self.changed.notify_all();
     }
 
-    /// The next item in order; `None` at the end.
-    fn next(&self) -> Option<Result<Made<T, E>, LoadError<E>>> {
+    /// The next batch in order; `None` at the end.
+    fn next(&self) -> Option<Made<B, E>> {
         let mut state = self.lock();
         loop {
             if state.emitted >= self.end {
@@ -253,7 +294,7 @@ impl<T, E> Shared<T, E> {
                 state.ready.pop_front();
                 state.emitted += 1;
                 self.changed.notify_all();
-                return Some(Ok(made));
+                return Some(made);
             }
             if state.panicked {
                 return Some(Err(LoadError::Panicked));
@@ -264,9 +305,9 @@ impl<T, E> Shared<T, E> {
 }
 
 /// Tells the consumer when a thread dies, so that it does not wait for ever.
-struct PanicGuard<'a, T, E>(&'a Shared<T, E>);
+struct PanicGuard<'a, B, E>(&'a Shared<B, E>);
 
-impl<T, E> Drop for PanicGuard<'_, T, E> {
+impl<B, E> Drop for PanicGuard<'_, B, E> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.lock().panicked = true;
@@ -276,47 +317,36 @@ impl<T, E> Drop for PanicGuard<'_, T, E> {
 }
 
 /// The batches of one epoch, in order.
-pub struct Epoch<T, E> {
-    shared: Arc<Shared<T, E>>,
+pub struct Epoch<B, E> {
+    shared: Arc<Shared<B, E>>,
     workers: Vec<JoinHandle<()>>,
     epoch: u64,
     batch: usize,
-    batch_size: usize,
     done: bool,
 }
 
-impl<T, E> Iterator for Epoch<T, E> {
-    type Item = Result<Batch<T, E>, LoadError<E>>;
+impl<B, E> Iterator for Epoch<B, E> {
+    type Item = Result<Batch<B, E>, LoadError<E>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.done {
             return None;
         }
-        let (mut items, mut skipped) = (Vec::with_capacity(self.batch_size), Vec::new());
-        while items.len() < self.batch_size {
-            match self.shared.next() {
-                None => break,
-                Some(Ok(Made { item: Ok(item), skipped: failed })) => {
-                    items.push(item);
-                    skipped.extend(failed);
-                }
-                Some(Ok(Made { item: Err(error), .. }) | Err(error)) => {
-                    self.done = true;
-                    return Some(Err(error));
-                }
+        match self.shared.next()? {
+            Ok((items, skipped)) => {
+                let index = self.batch;
+                self.batch += 1;
+                Some(Ok(Batch { epoch: self.epoch, index, items, skipped }))
+            }
+            Err(error) => {
+                self.done = true;
+                Some(Err(error))
             }
         }
-        if items.is_empty() {
-            self.done = true;
-            return None;
-        }
-        let index = self.batch;
-        self.batch += 1;
-        Some(Ok(Batch { epoch: self.epoch, index, items, skipped }))
     }
 }
 
-impl<T, E> Drop for Epoch<T, E> {
+impl<B, E> Drop for Epoch<B, E> {
     fn drop(&mut self) {
         self.shared.lock().stop = true;
         self.shared.changed.notify_all();

@@ -18,7 +18,7 @@ fn options(workers: usize) -> LoaderOptions {
 }
 
 /// Items 0 to 49; a sample is its item with a random number, made at an uneven pace. Items in `broken` fail.
-fn loader(options: LoaderOptions, broken: &'static [u32]) -> Loader<u32, (u32, u64), String> {
+fn loader(options: LoaderOptions, broken: &'static [u32]) -> Loader<u32, Vec<(u32, u64)>, String> {
     Loader::new((0..50).collect(), options, move |&item, rng| {
         std::thread::sleep(Duration::from_micros(u64::from(item * 37 % 11) * 30));
         match broken.contains(&item) {
@@ -29,7 +29,7 @@ fn loader(options: LoaderOptions, broken: &'static [u32]) -> Loader<u32, (u32, u
     .unwrap()
 }
 
-type Batches = Vec<Result<Batch<(u32, u64), String>, LoadError<String>>>;
+type Batches = Vec<Result<Batch<Vec<(u32, u64)>, String>, LoadError<String>>>;
 
 fn run(options: LoaderOptions, broken: &'static [u32], epoch: u64, start: usize) -> Batches {
     loader(options, broken).epoch(epoch, start).collect()
@@ -113,7 +113,7 @@ fn a_skipped_sample_is_counted_and_replaced() {
 #[test]
 fn threads_wait_when_nobody_takes_batches() {
     static MADE: AtomicUsize = AtomicUsize::new(0);
-    let slow = Loader::new((0..1000).collect(), options(4), |&item: &u32, _| {
+    let slow = Loader::new((0..1000).collect(), options(2), |&item: &u32, _| {
         MADE.fetch_add(1, Ordering::SeqCst);
         Ok::<u32, String>(item)
     })

@@ -61,15 +61,23 @@ pub fn contact_sheet(
     while cell > 16 && columns * rows * (cell + GAP) * (cell + GAP) > MAX_PIXELS {
         cell = (cell / 2).max(16);
     }
-    let cells: Vec<Result<(RgbImage, LabelMap), DataError>> =
-        indices.par_iter().map(|&index| draw_cell(dataset, index, cell, options.opacity)).collect();
-    let (width, height) = (columns * (cell + GAP) + GAP, rows * (cell + GAP) + GAP);
+    let cells: Vec<(RgbImage, LabelMap)> = indices
+        .par_iter()
+        .map(|&index| draw_cell(dataset, index, cell, options.opacity))
+        .collect::<Result<_, _>>()?;
+    // A row is as high as its highest picture.
+    let heights =
+        cells.chunks(columns).map(|row| row.iter().map(|(picture, _)| picture.height() as usize).max());
+    let heights: Vec<usize> = heights.map(|height| height.unwrap_or(cell)).collect();
+    let width = columns * (cell + GAP) + GAP;
+    let height = GAP + heights.iter().map(|height| height + GAP).sum::<usize>().max(1);
     let mut sheet = RgbImage::from_pixel(width as u32, height as u32, image::Rgb([PAPER; 3]));
     let mut pixels: std::collections::BTreeMap<u16, u64> = std::collections::BTreeMap::new();
-    for (place, drawn) in cells.into_iter().enumerate() {
-        let (picture, labels) = drawn?;
+    for (place, (picture, labels)) in cells.into_iter().enumerate() {
+        let row = place / columns;
         let left = GAP + place % columns * (cell + GAP) + (cell - picture.width() as usize) / 2;
-        let top = GAP + place / columns * (cell + GAP) + (cell - picture.height() as usize) / 2;
+        let above: usize = heights[..row].iter().map(|height| height + GAP).sum();
+        let top = GAP + above + (heights[row] - picture.height() as usize) / 2;
         imageops::replace(&mut sheet, &picture, left as i64, top as i64);
         for &label in labels.data.iter().filter(|&&label| label != IGNORE) {
             *pixels.entry(label).or_default() += 1;

@@ -1,4 +1,6 @@
 //! The program through its real binary.
 
+mod data;
+mod docs;
 mod import;
 mod run;

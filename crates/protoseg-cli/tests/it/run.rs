@@ -1,6 +1,10 @@
 //! Running the binary.
 
-use std::process::{Command, Output};
+use std::{
+    ffi::OsStr,
+    path::Path,
+    process::{Command, Output},
+};
 
 /// What `protoseg ARGS` answered.
 pub struct Answer {
@@ -9,9 +13,15 @@ pub struct Answer {
     pub stderr: String,
 }
 
-pub fn protoseg<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Answer {
-    let Output { status, stdout, stderr } =
-        Command::new(env!("CARGO_BIN_EXE_protoseg")).args(args).output().expect("the binary runs");
+pub fn protoseg<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Answer {
+    protoseg_in(Path::new("."), args)
+}
+
+/// The same in another folder.
+pub fn protoseg_in<S: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Item = S>) -> Answer {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_protoseg"));
+    let output = command.current_dir(folder).args(args).output().expect("the binary runs");
+    let Output { status, stdout, stderr } = output;
     Answer {
         code: status.code().expect("it was not killed"),
         stdout: String::from_utf8(stdout).unwrap(),

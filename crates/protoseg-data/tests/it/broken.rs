@@ -47,6 +47,33 @@ fn a_jpeg_cut_short_is_named_and_not_filled_with_gray() {
 }
 
 #[test]
+fn a_jpeg_with_damaged_pixels_is_named_and_nothing_panics() {
+    let whole = include_bytes!("../data/jpeg_420.jpg");
+    let folder = Folder::new();
+    // Pixels come last; an early end mark leaves out their second half.
+    let start = whole.windows(2).rposition(|marker| marker == [0xFF, 0xDA]).unwrap() + 14;
+    let middle = (start + whole.len()) / 2;
+    let path = folder.write("half.jpg", [&whole[..middle], &[0xFF, 0xD9]].concat());
+    assert_says(
+        &read_image(&path).unwrap_err(),
+        &["half.jpg`: its coded pixels are damaged", "save it again"],
+    );
+    // Stray bytes before the end mark are common and harm nothing.
+    let (pixels, end) = whole.split_at(whole.len() - 2);
+    let path = folder.write("stray.jpg", [pixels, &[0, 7, 7, 0], end].concat());
+    assert!(read_image(&path).is_ok());
+    // Whatever byte is wrong, the file is read or refused by name.
+    for at in 0..start {
+        let mut bytes = whole.to_vec();
+        bytes[at] ^= 0x55;
+        let path = folder.write("odd.jpg", &bytes);
+        if let Err(error) = read_image(&path) {
+            assert_says(&error, &["odd.jpg"]);
+        }
+    }
+}
+
+#[test]
 fn cut_pngs_empty_files_and_text_are_no_images() {
     let folder = Folder::new();
     let whole = std::fs::read(folder.picture("whole.png", &gradient(200, 100))).unwrap();

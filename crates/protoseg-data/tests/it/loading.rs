@@ -7,7 +7,7 @@ use protoseg_data::{Benchmark, DataError, LoadError, Loader, LoaderOptions, OnEr
 
 use crate::fixture::{Folder, gradient, scene, shared};
 
-type Pairs = Loader<usize, (usize, Image, LabelMap), DataError>;
+type Pairs = Loader<usize, Vec<(usize, Image, LabelMap)>, DataError>;
 
 fn make_loader(benchmark: Arc<Benchmark>, items: Vec<usize>, options: LoaderOptions) -> Pairs {
     let table = benchmark.dataset.classes();

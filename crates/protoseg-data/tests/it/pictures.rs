@@ -59,6 +59,22 @@ fn exif_orientation_turns_the_picture() {
     }
 }
 
+/// JPEGs of 53 x 37, written by PIL 13 with quality 85, and the pixels that libjpeg-turbo 3 makes of them, in PNGs: by
+/// PIL's hand, and by OpenCV's for CMYK (where PIL's arithmetic is its own).
+#[test]
+fn jpegs_are_what_libjpeg_turbo_makes_of_them() {
+    for name in ["jpeg_420", "jpeg_422_progressive", "jpeg_gray", "jpeg_cmyk"] {
+        let read = |ending: &str| {
+            let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+            read_image(&data.join(format!("{name}.{ending}"))).unwrap()
+        };
+        let (got, want) = (read("jpg"), read("png"));
+        assert_eq!((got.width, got.height), (53, 37));
+        let differ = got.data.iter().zip(&want.data).filter(|(got, want)| got != want).count();
+        assert_eq!(differ, 0, "{name}: values that differ");
+    }
+}
+
 #[test]
 fn a_mask_drawn_before_turning_is_told_so() {
     let folder = Folder::new();

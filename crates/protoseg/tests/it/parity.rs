@@ -7,12 +7,13 @@ use protoseg::{
     device::cpu,
     model::Model,
     register::Support,
+    weights::{Checkpoint, load_encoder, read_encoder_config},
 };
 use protoseg_data::{mask::read_index_mask, picture::read_image};
 use protoseg_testing::{Golden, assert_close};
 use serde::Deserialize;
 
-use crate::fixture::values;
+use crate::fixture::{tensor, values};
 
 #[derive(Deserialize)]
 struct Fixture {
@@ -70,4 +71,32 @@ fn an_imported_checkpoint_scores_as_pytorch_does() {
         let worst = assert_close("logits", &scores, expected.values("logits"), 2e-3);
         eprintln!("{container}: largest difference {rows:.1e} in prototypes, {worst:.1e} in logits");
     }
+}
+
+#[test]
+#[allow(clippy::print_stderr)]
+fn encoders_of_others_give_the_maps_of_pytorch() {
+    let Some(folder) = std::env::var_os("PROTOSEG_ENCODERS").map(PathBuf::from) else {
+        eprintln!(
+            "SKIPPED: this test needs encoders of torchvision; `python benches/peers/encoder_parity.py` makes some"
+        );
+        return;
+    };
+    let mut compared = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "pth") {
+            continue;
+        }
+        let checkpoint = Checkpoint::open(&path).unwrap();
+        let config = read_encoder_config(&checkpoint).unwrap();
+        let encoder = load_encoder(&checkpoint, &config, &cpu()).unwrap();
+        let expected = Golden::read(&path.with_extension("safetensors"));
+        let [.., last] = encoder.forward(tensor(&expected, "input"));
+        let name = path.file_stem().unwrap().to_string_lossy();
+        let worst = assert_close(&name, &values(last), expected.values("output"), 1e-3);
+        eprintln!("{name}: {config:?}, largest difference {worst:.1e}");
+        compared += 1;
+    }
+    assert_eq!(compared, 5);
 }

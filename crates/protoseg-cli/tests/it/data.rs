@@ -1,0 +1,68 @@
+//! `protoseg data` on real photos, on the embedded world, and on broken folders.
+
+use std::fs;
+
+use protoseg_testing::shared;
+
+use crate::run::protoseg;
+
+#[test]
+fn check_counts_what_msrc_holds() {
+    let Some(root) = shared("data/msrc") else { return };
+    let root = root.to_str().unwrap();
+    let text = protoseg(["data", "check", root]);
+    assert_eq!(text.code, 0, "{}", text.stderr);
+    assert!(text.stdout.contains("591 images (296 train, 295 test)"), "{}", text.stdout);
+    let rule = "novel pixels `drop`: 195 of 296 training images kept";
+    assert!(text.stdout.contains(rule), "{}", text.stdout);
+
+    let json = protoseg(["data", "check", "msrc", "--root", root, "--labels-only", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["folds"][0]["supports"][4]["class"], "boat");
+    assert_eq!(json["folds"][0]["supports"][4]["usable"], 14);
+    assert_eq!(json["problems"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn check_names_what_is_broken_and_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("my photos é");
+    for part in ["images", "masks"] {
+        fs::create_dir_all(root.join(part)).unwrap();
+    }
+    fs::write(root.join("images/cut.jpg"), b"\xff\xd8\xff\xe0 not a whole photo").unwrap();
+    fs::write(root.join("masks/cut.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+    fs::write(root.join("classes.txt"), "background\ncow\n").unwrap();
+    let check = protoseg(["data", "check", root.to_str().unwrap()]);
+    assert_eq!(check.code, 1, "{}", check.stdout);
+    assert!(check.stdout.contains("cut.jpg") && check.stdout.contains("hint: "), "{}", check.stdout);
+    assert!(check.stderr.starts_with("error: data set `my photos é` has"), "{}", check.stderr);
+}
+
+#[test]
+fn show_draws_a_class_and_never_overwrites() {
+    let folder = tempfile::tempdir().unwrap();
+    let sheet = folder.path().join("sheet.png");
+    let args = ["data", "show", "scenes", "--class", "boat", "--count", "6", "--columns", "3", "-o"];
+    let draw = || protoseg(args.into_iter().chain([sheet.to_str().unwrap()]));
+    let first = draw();
+    assert_eq!(first.code, 0, "{}", first.stderr);
+    assert!(first.stdout.contains("1 boat") && first.stdout.contains("6 images"), "{}", first.stdout);
+    assert!(fs::read(&sheet).unwrap().starts_with(b"\x89PNG"));
+    let second = draw();
+    assert_eq!(second.code, 1);
+    assert!(second.stderr.contains("--force"), "{}", second.stderr);
+    let unknown = protoseg(["data", "show", "scenes", "--class", "dragon", "-o", "x.png"]);
+    assert!(
+        unknown.stderr.contains("no class `dragon`") && unknown.stderr.contains("swan"),
+        "{}",
+        unknown.stderr
+    );
+}
+
+#[test]
+fn a_source_that_is_none_lists_the_benchmarks() {
+    let answer = protoseg(["data", "check", "no-such-thing"]);
+    assert_eq!(answer.code, 1);
+    assert!(answer.stderr.contains("`scenes`") && answer.stderr.contains("hint: "), "{}", answer.stderr);
+}
