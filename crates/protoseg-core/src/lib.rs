@@ -4,6 +4,7 @@
 mod augment;
 mod class;
 mod class_table;
+mod confusion;
 mod fold;
 mod preprocess;
 mod raster;
@@ -17,6 +18,7 @@ mod transform;
 pub use augment::{Augment, AugmentPlan};
 pub use class::{Class, ClassError, ClassRole, Classes};
 pub use class_table::{ClassId, ClassTable, ClassTableError, NamedClass};
+pub use confusion::Confusion;
 pub use fold::{Fold, FoldError, FoldScheme, find_ids};
 pub use preprocess::{Canvas, Preprocess};
 pub use raster::{IGNORE, Image, LabelMap};

@@ -72,6 +72,14 @@ impl Encoder {
         }
     }
 
+    /// Side of the input over the side of the last map.
+    pub fn output_stride(&self) -> usize {
+        match self {
+            Self::ResNet(encoder) => encoder.output_stride,
+            Self::Vgg16(encoder) => encoder.output_stride(),
+        }
+    }
+
     /// Notes every convolution at an input of this size; returns the sizes of the last two maps.
     pub(crate) fn cost(&self, cost: &mut Cost, size: [usize; 2]) -> [[usize; 2]; 2] {
         match self {

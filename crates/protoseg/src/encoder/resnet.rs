@@ -168,6 +168,7 @@ impl ResNetConfig {
             layer2: layer(1),
             layer3: layer(2),
             layer4: layer(3),
+            output_stride: self.output_stride,
         }
     }
 }
@@ -197,6 +198,7 @@ pub struct ResNet {
     pub layer2: Vec<Block>,
     pub layer3: Vec<Block>,
     pub layer4: Vec<Block>,
+    pub(super) output_stride: usize,
 }
 
 impl ResNet {

@@ -72,6 +72,10 @@ pub struct Vgg {
 }
 
 impl Vgg {
+    pub(super) fn output_stride(&self) -> usize {
+        8 * self.last_pool_stride
+    }
+
     fn pool_stride(&self, block: usize) -> usize {
         if block == 3 { self.last_pool_stride } else { 2 }
     }

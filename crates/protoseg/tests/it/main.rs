@@ -8,4 +8,5 @@ mod parity;
 mod pretrained;
 mod step;
 mod torch_files;
+mod training;
 mod vgg;

@@ -1,0 +1,92 @@
+//! Pixel counts of truth against prediction, and what follows from them.
+
+use crate::{IGNORE, LabelMap};
+
+/// How often each class was predicted as each, summed over any number of images.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confusion {
+    classes: usize,
+    /// `counts[truth * classes + predicted]`
+    counts: Vec<u64>,
+}
+
+impl Confusion {
+    pub fn new(classes: usize) -> Self {
+        Self { classes, counts: vec![0; classes * classes] }
+    }
+
+    /// Counts the pixels of one image. Where the truth is [`IGNORE`] nothing is counted; what is predicted there does not
+    /// matter.
+    pub fn add(&mut self, truth: &LabelMap, predicted: &LabelMap) {
+        let sizes = [truth, predicted].map(|map| (map.width, map.height));
+        assert_eq!(sizes[0], sizes[1], "truth and prediction differ in size");
+        for (&truth, &predicted) in
+            truth.data.iter().zip(&predicted.data).filter(|(truth, _)| **truth != IGNORE)
+        {
+            self.counts[usize::from(truth) * self.classes + usize::from(predicted)] += 1;
+        }
+    }
+
+    /// Counts of others, such as another thread's, joined to these.
+    pub fn merge(&mut self, other: &Self) {
+        assert_eq!(self.classes, other.classes, "counts of different classifiers");
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+    }
+
+    /// Intersection over union of a class; nothing where it neither occurs nor is predicted.
+    pub fn iou(&self, class: usize) -> Option<f64> {
+        let row: u64 = self.counts[class * self.classes..][..self.classes].iter().sum();
+        let column: u64 = self.counts.iter().skip(class).step_by(self.classes).sum();
+        let hit = self.counts[class * self.classes + class];
+        let union = row + column - hit;
+        (union > 0).then(|| hit as f64 / union as f64)
+    }
+
+    /// Mean IoU over those of these classes that have one; nothing without any.
+    pub fn mean_iou(&self, classes: impl IntoIterator<Item = usize>) -> Option<f64> {
+        let ious: Vec<f64> = classes.into_iter().filter_map(|class| self.iou(class)).collect();
+        (!ious.is_empty()).then(|| ious.iter().sum::<f64>() / ious.len() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn map(labels: &[u16]) -> LabelMap {
+        LabelMap::new(labels.len(), 1, labels.to_vec())
+    }
+
+    #[test]
+    fn six_pixels_by_hand() {
+        let mut counts = Confusion::new(4);
+        counts.add(&map(&[0, 0, 1, 1, IGNORE, 2]), &map(&[0, 1, 1, 1, 0, 0]));
+        // Class 0: hit 1, truth 2, predicted 2 -> 1/3. Class 1: hit 2, truth 2, predicted 3 -> 2/3. Class 2 is missed.
+        assert_eq!(counts.iou(0), Some(1.0 / 3.0));
+        assert_eq!(counts.iou(1), Some(2.0 / 3.0));
+        assert_eq!(counts.iou(2), Some(0.0));
+        assert_eq!(counts.iou(3), None);
+        assert_eq!(counts.mean_iou(0..4), Some((1.0 / 3.0 + 2.0 / 3.0) / 3.0));
+        assert_eq!(counts.mean_iou(3..4), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_perfect_prediction_scores_one_and_order_does_not_matter(
+            a in proptest::collection::vec(0u16..5, 1..40),
+            b in proptest::collection::vec(0u16..5, 1..40),
+        ) {
+            let mut counts = Confusion::new(5);
+            counts.add(&map(&a), &map(&a));
+            counts.add(&map(&b), &map(&b));
+            prop_assert_eq!(counts.mean_iou(0..5), Some(1.0));
+            let mut other = Confusion::new(5);
+            other.add(&map(&b), &map(&b));
+            let mut first = Confusion::new(5);
+            first.add(&map(&a), &map(&a));
+            other.merge(&first);
+            prop_assert_eq!(other, counts);
+        }
+    }
+}
