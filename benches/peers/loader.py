@@ -25,9 +25,10 @@ import numpy as np
 
 REPO = Path(__file__).resolve().parents[2]
 CROP, BATCH, IGNORE = 473, 6, 255
-IMAGES, PASSES, WARM_UP = 120, 6, 10
+IMAGES, PASSES = 120, 6
 MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
 BORDER = [mean / 255 for mean in MEAN]
+MEDIANS, PEAKS = ("images_per_second", "cpu_ms_per_image"), ("peak_pss_mib", "peak_rss_mib")
 
 
 def make_data(msrc, out):
@@ -193,15 +194,16 @@ def main():
 
     report = {"schema": "protoseg.loader-peers.v1", "workers": args.workers, "cpus": os.cpu_count(), "runs": runs}
     for name in commands:
-        report[name] = {key: statistics.median(r[name][key] for r in runs) for key in ("images_per_second", "cpu_ms_per_image")}
-        report[name] |= {key: watched[name][key] for key in ("peak_pss_mib", "peak_rss_mib")}
+        report[name] = {key: statistics.median(run[name][key] for run in runs) for key in MEDIANS}
+        report[name] |= {key: watched[name][key] for key in PEAKS}
     report["ratio"] = report["protoseg"]["images_per_second"] / report["torch"]["images_per_second"]
     if args.json:
         return print(json.dumps(report))
     print(f"medians of {args.repeats} runs, {args.workers} workers each, {os.cpu_count()} CPUs")
     print(f"{'':10}{'images/s':>10}{'CPU ms/image':>14}{'PSS MiB':>10}{'RSS MiB':>10}")
     for name in commands:
-        print("{:10}{images_per_second:10.1f}{cpu_ms_per_image:14.2f}{peak_pss_mib:10.0f}{peak_rss_mib:10.0f}".format(name, **report[name]))
+        speed, cpu, pss, rss = (report[name][key] for key in MEDIANS + PEAKS)
+        print(f"{name:10}{speed:10.1f}{cpu:14.2f}{pss:10.0f}{rss:10.0f}")
     print(f"protoseg makes {report['ratio']:.2f} x the images/s of torch")
 
 

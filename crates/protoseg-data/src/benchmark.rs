@@ -181,9 +181,8 @@ fn open_pascal(root: &Path) -> Result<Benchmark, DataError> {
             "build it from VOC 2012 and SBD: protoseg data prepare pascal-5i --voc DIR --sbd DIR".to_string();
         return Err(DataError::Missing { path: augmented, hint });
     }
-    let mut dataset = voc::open(&tree)?;
-    dataset.name = "pascal-5i".to_string();
-    let folds = FoldScheme::Pascal5i.folds(&dataset.classes)?;
+    let dataset = voc::open(&tree)?.named("pascal-5i");
+    let folds = FoldScheme::Pascal5i.folds(dataset.classes())?;
     Benchmark::assemble(Box::new(dataset), folds, Some(voc::TRAIN_AUG.to_string()), Some("val".to_string()))
 }
 
@@ -208,7 +207,7 @@ fn open_coco(root: &Path, scheme: FoldScheme, name: &'static str) -> Result<Benc
 
 fn open_msrc(root: &Path) -> Result<Benchmark, DataError> {
     let dataset = msrc::open(root)?;
-    let folds = msrc::read_folds(root, &dataset.classes)?;
+    let folds = msrc::read_folds(root, dataset.classes())?;
     let mut benchmark = Benchmark::assemble(Box::new(dataset), folds, Some("train".to_string()), None)?;
     benchmark.min_support_pixels = MSRC_MIN_SUPPORT_PIXELS;
     Ok(benchmark)

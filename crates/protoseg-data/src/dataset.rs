@@ -13,15 +13,26 @@ use crate::{DataError, Size};
 /// A data set on disk. Opening one reads its lists and names; images and labels are read when asked for, from any
 /// thread.
 pub trait Dataset: Send + Sync {
-    fn name(&self) -> &str;
+    /// What it holds.
+    fn contents(&self) -> &Contents;
 
-    fn classes(&self) -> &ClassTable;
+    fn name(&self) -> &str {
+        &self.contents().name
+    }
+
+    fn classes(&self) -> &ClassTable {
+        &self.contents().classes
+    }
 
     /// Every sample, whatever its split.
-    fn samples(&self) -> &[Sample];
+    fn samples(&self) -> &[Sample] {
+        &self.contents().samples
+    }
 
     /// Named parts of the samples; they may overlap.
-    fn splits(&self) -> &[Split];
+    fn splits(&self) -> &[Split] {
+        &self.contents().splits
+    }
 
     /// The labels of a sample as class ids. Ids that no class has are left as they are: [`protoseg_core::Remap`] and
     /// [`crate::check`] refuse them.
@@ -58,6 +69,15 @@ pub trait Dataset: Send + Sync {
                 .join(", "),
         })
     }
+}
+
+/// What a data set holds: all that is known of it before a file of it is read.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    pub name: String,
+    pub classes: ClassTable,
+    pub samples: Vec<Sample>,
+    pub splits: Vec<Split>,
 }
 
 /// One image with its labels.
@@ -106,38 +126,31 @@ pub enum MaskKind {
 /// A data set of image and mask files in pairs: what most readers come down to.
 #[derive(Clone, Debug)]
 pub struct MaskDataset {
-    pub name: String,
-    pub classes: ClassTable,
-    pub samples: Vec<Sample>,
-    pub splits: Vec<Split>,
+    pub contents: Contents,
     pub masks: MaskKind,
 }
 
+impl MaskDataset {
+    /// The same under another name.
+    pub(crate) fn named(mut self, name: impl Into<String>) -> Self {
+        self.contents.name = name.into();
+        self
+    }
+}
+
 impl Dataset for MaskDataset {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn classes(&self) -> &ClassTable {
-        &self.classes
-    }
-
-    fn samples(&self) -> &[Sample] {
-        &self.samples
-    }
-
-    fn splits(&self) -> &[Split] {
-        &self.splits
+    fn contents(&self) -> &Contents {
+        &self.contents
     }
 
     fn labels(&self, index: usize) -> Result<Labels, DataError> {
-        let sample = &self.samples[index];
+        let sample = &self.contents.samples[index];
         let path = sample.label.as_ref().ok_or_else(|| DataError::missing(&sample.image))?;
         let mut map = match &self.masks {
             MaskKind::Index => read_index_mask(path)?,
             MaskKind::Color(colors) => read_color_mask(path, colors)?,
         };
-        self.classes.mark_ignored(&mut map);
+        self.contents.classes.mark_ignored(&mut map);
         Ok(map.into())
     }
 }

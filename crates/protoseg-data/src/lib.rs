@@ -26,7 +26,7 @@ mod support;
 
 pub use benchmark::{BENCHMARKS, Benchmark, SPEC_FILE};
 pub use check::{CheckOptions, check};
-pub use dataset::{Dataset, MaskDataset, MaskKind, Sample, Split};
+pub use dataset::{Contents, Dataset, MaskDataset, MaskKind, Sample, Split};
 pub use error::{DataError, Rgb, Size};
 pub use loader::{Batch, Epoch, LoadError, Loader, LoaderOptions, LoaderOptionsError, OnError, SampleRng};
 pub use progress::{Progress, quiet};

@@ -111,6 +111,21 @@ fn a_skipped_sample_is_counted_and_replaced() {
 }
 
 #[test]
+fn samples_are_written_into_their_places() {
+    let keep_last = LoaderOptions { shuffle: false, drop_last: false, on_error: OnError::Skip, ..options(3) };
+    let fill = |batch: &mut Vec<u32>, place: usize, &item: &u32, _: &mut SampleRng| {
+        // What fails may leave something behind; the next attempt writes over it.
+        batch[place] = item;
+        if item == 6 { Err("six") } else { Ok(()) }
+    };
+    let loader = Loader::collating((0..10).collect(), keep_last, |n| vec![u32::MAX; n], fill).unwrap();
+    let batches: Vec<_> = loader.epoch(0, 0).map(Result::unwrap).collect();
+    assert_eq!((&batches[0].items[..], &batches[2].items[..]), (&[0, 1, 2, 3][..], &[8, 9][..]));
+    assert_eq!(batches[1].skipped[0], (6, "six"));
+    assert!(batches[1].items[2] != 6 && batches[1].items[2] < 10);
+}
+
+#[test]
 fn threads_wait_when_nobody_takes_batches() {
     static MADE: AtomicUsize = AtomicUsize::new(0);
     let slow = Loader::new((0..1000).collect(), options(2), |&item: &u32, _| {

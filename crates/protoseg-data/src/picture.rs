@@ -12,6 +12,7 @@ use std::path::Path;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, RgbImage};
 use protoseg_core::Image;
 
+use self::jpeg::{Decoded, State};
 use crate::{DataError, Size, files};
 
 /// The most pixels a picture may have: 128 Mi, 384 MiB in RGB.
@@ -66,19 +67,27 @@ pub(crate) fn decode_dynamic(bytes: &[u8], path: &Path) -> Result<DynamicImage, 
     Ok(picture)
 }
 
-/// Decodes a JPEG whose header `decoder` has read; that one goes on with what libjpeg-turbo's code refuses.
+/// Decodes a JPEG whose header `decoder` has read. That one goes on with what libjpeg-turbo's code refuses, and has a
+/// say in what it doubts.
 fn decode_jpeg(bytes: &[u8], path: &Path, decoder: impl ImageDecoder) -> Result<DynamicImage, DataError> {
     let (width, height) = decoder.dimensions();
+    let decode_otherwise = || DynamicImage::from_decoder(decoder).map_err(|error| decoding(path, error));
     let decoded = jpeg::decode(bytes, Size(width as usize, height as usize));
-    if decoded.as_ref().is_some_and(|decoded| decoded.damaged) {
-        let reason = "its coded pixels are damaged".to_string();
-        let hint = "copy or download it again; if it looks well in a viewer, save it again from there";
-        return Err(DataError::Decode { path: path.to_path_buf(), reason, hint });
+    let Some((rgb, state)) =
+        decoded.and_then(|Decoded { data, state }| Some((RgbImage::from_raw(width, height, data)?, state)))
+    else {
+        return decode_otherwise();
+    };
+    match state {
+        State::Sound => {}
+        State::Doubtful => drop(decode_otherwise()?),
+        State::Damaged => {
+            let reason = "its coded pixels are damaged".to_string();
+            let hint = "copy or download it again; if it looks well in a viewer, save it again from there";
+            return Err(DataError::Decode { path: path.to_path_buf(), reason, hint });
+        }
     }
-    match decoded.and_then(|decoded| RgbImage::from_raw(width, height, decoded.data)) {
-        Some(rgb) => Ok(rgb.into()),
-        None => DynamicImage::from_decoder(decoder).map_err(|error| decoding(path, error)),
-    }
+    Ok(rgb.into())
 }
 
 /// Looks at the header and refuses what is too large or cut short.

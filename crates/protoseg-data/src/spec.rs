@@ -27,7 +27,7 @@ use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use crate::benchmark::Benchmark;
-use crate::dataset::{MaskDataset, MaskKind};
+use crate::dataset::MaskKind;
 use crate::reader::coco::CocoSplit;
 use crate::reader::cvat::read_colored_names;
 use crate::reader::folder::{self, FolderOptions, FoundNames};
@@ -191,7 +191,7 @@ impl Source<'_> {
                 let tree = voc::find_tree(root)?;
                 match self.read_classes(spec, root)? {
                     Some((classes, masks)) => Box::new(voc::open_tree(&tree, &name, classes, masks)?),
-                    None => Box::new(MaskDataset { name, ..voc::open(&tree)? }),
+                    None => Box::new(voc::open(&tree)?.named(name)),
                 }
             }
             Format::Coco => {
@@ -210,8 +210,8 @@ impl Source<'_> {
                     self.class_pairs(spec)?.map(|pairs| pairs.into_iter().map(|(_, name)| name).collect());
                 Box::new(labelme::open(root, names, rest_is_background)?.with_name(name))
             }
-            Format::Cvat => Box::new(MaskDataset { name, ..cvat::open(root)? }),
-            Format::Msrc => Box::new(MaskDataset { name, ..msrc::open(root)? }),
+            Format::Cvat => Box::new(cvat::open(root)?.named(name)),
+            Format::Msrc => Box::new(msrc::open(root)?.named(name)),
         })
     }
 

@@ -15,30 +15,43 @@ use crate::Size;
 /// A picture in RGB, as its file has it: not yet turned.
 pub struct Decoded {
     pub data: Vec<u8>,
-    /// Whether the coded pixels are damaged: some were made up.
-    pub damaged: bool,
+    pub state: State,
 }
 
-/// Decodes a JPEG; `None` where the library refuses it. Nothing is printed, and no panic gets out.
-///
-/// Of what the library warns about, only what it says while it makes pixels counts as damage. The header's oddities
-/// and stray bytes before the end mark are common and cost nothing; a progressive file is read whole before the
-/// first pixel, so its damage is not told apart from those.
+/// What the library's warnings say about a file. Oddities of the header do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// As far as the library can tell; stray bytes before the end mark are common and cost nothing.
+    Sound,
+    /// It warned before the first pixel. That is when it reads a progressive file, all of it, so that a damaged scan
+    /// and stray bytes are not told apart.
+    Doubtful,
+    /// It warned while it made pixels: some are made up.
+    Damaged,
+}
+
+/// Decodes a JPEG of the size that its header says; `None` where the library refuses it. Nothing is printed, and no
+/// panic gets out.
 pub fn decode(bytes: &[u8], size: Size) -> Option<Decoded> {
     // The library reports failures by unwinding (without the panic hook); nothing outside the closure is shared.
     catch_unwind(AssertUnwindSafe(|| {
         let decoder = Decompress::with_err(quiet_errors()).from_mem(bytes).ok()?;
-        // Neither gray nor CMYK is what it is asked to be: the first becomes RGB by itself, the second has to be
-        // turned into it by us.
+        WARNED.set(false);
+        // Gray becomes RGB by itself; CMYK is left to us.
         let is_cmyk = matches!(decoder.color_space(), ColorSpace::JCS_CMYK | ColorSpace::JCS_YCCK);
         let target = if is_cmyk { ColorSpace::JCS_CMYK } else { ColorSpace::JCS_RGB };
         let mut decoder = decoder.to_colorspace(target).ok()?;
         if Size(decoder.width(), decoder.height()) != size {
             return None;
         }
-        WARNED.set(false);
+        let doubtful = WARNED.replace(false);
         let data: Vec<u8> = decoder.read_scanlines().ok()?;
-        Some(Decoded { data: if is_cmyk { rgb_of_cmyk(&data) } else { data }, damaged: WARNED.get() })
+        let state = match (WARNED.get(), doubtful) {
+            (true, _) => State::Damaged,
+            (false, true) => State::Doubtful,
+            (false, false) => State::Sound,
+        };
+        Some(Decoded { data: if is_cmyk { rgb_of_cmyk(&data) } else { data }, state })
     }))
     .ok()
     .flatten()
@@ -84,7 +97,7 @@ fn quiet_errors() -> jpeg_error_mgr {
 fn rgb_of_cmyk(data: &[u8]) -> Vec<u8> {
     let colour = |ink: u8, black: u8| {
         let (ink, black) = (u32::from(ink), u32::from(black));
-        (black - ((255 - ink) * black >> 8)) as u8
+        (black - (((255 - ink) * black) >> 8)) as u8
     };
     let pixels = data.chunks_exact(4);
     pixels.flat_map(|pixel| [0, 1, 2].map(|ink| colour(pixel[ink], pixel[3]))).collect()

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use protoseg_core::{ClassTable, IGNORE};
+use protoseg_core::IGNORE;
 
 use super::coco_json::{Annotation, Counts, Root, Segmentation};
 use super::{ALL, drawn_classes, rest_label};
-use crate::dataset::{Dataset, Sample, Split};
+use crate::dataset::{Contents, Dataset, Sample, Split};
 use crate::picture::MAX_PIXELS;
 use crate::region::Region;
 use crate::rle::{decode_runs, unpack_runs};
@@ -27,10 +27,7 @@ pub struct CocoSplit {
 
 /// An open COCO data set.
 pub struct CocoDataset {
-    name: String,
-    classes: ClassTable,
-    samples: Vec<Sample>,
-    splits: Vec<Split>,
+    contents: Contents,
     records: Vec<Record>,
 }
 
@@ -104,10 +101,7 @@ pub fn open(name: &str, splits: &[CocoSplit], background: bool) -> Result<CocoDa
     let ids: HashMap<u64, u16> = categories.keys().copied().zip(1..).collect();
 
     let mut dataset = CocoDataset {
-        name: name.to_string(),
-        classes,
-        samples: Vec::new(),
-        splits: Vec::new(),
+        contents: Contents { name: name.to_string(), classes, samples: Vec::new(), splits: Vec::new() },
         records: Vec::new(),
     };
     let prefixed = splits.len() > 1;
@@ -126,10 +120,10 @@ impl CocoDataset {
         prefixed: bool,
     ) -> Result<(), DataError> {
         let path = &split.annotations;
-        let start = self.samples.len();
+        let start = self.contents.samples.len();
         let mut places: HashMap<u64, usize> = HashMap::with_capacity(root.images.len());
         for image in root.images {
-            let place = self.samples.len();
+            let place = self.contents.samples.len();
             if places.insert(image.id, place).is_some() {
                 return Err(DataError::Duplicate {
                     path: path.clone(),
@@ -152,10 +146,10 @@ impl CocoDataset {
                 false => image.file_name.clone(),
             };
             let image = split.images.join(&image.file_name);
-            self.samples.push(Sample { name, image, label: Some(path.clone()) });
+            self.contents.samples.push(Sample { name, image, label: Some(path.clone()) });
             self.records.push(Record { size, instances: Vec::new() });
         }
-        if self.samples.len() == start {
+        if self.contents.samples.len() == start {
             return Err(DataError::Empty { path: path.clone(), hint: "export it again with its images" });
         }
         for Annotation { id, image_id, category_id, segmentation, iscrowd } in root.annotations {
@@ -169,7 +163,10 @@ impl CocoDataset {
         for record in &mut self.records[start..] {
             record.instances.sort_by_key(|instance| instance.id);
         }
-        self.splits.push(Split { name: split.name.clone(), samples: (start..self.samples.len()).collect() });
+        self.contents.splits.push(Split {
+            name: split.name.clone(),
+            samples: (start..self.contents.samples.len()).collect(),
+        });
         Ok(())
     }
 
@@ -180,35 +177,26 @@ impl CocoDataset {
 }
 
 impl Dataset for CocoDataset {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn classes(&self) -> &ClassTable {
-        &self.classes
-    }
-
-    fn samples(&self) -> &[Sample] {
-        &self.samples
-    }
-
-    fn splits(&self) -> &[Split] {
-        &self.splits
+    fn contents(&self) -> &Contents {
+        &self.contents
     }
 
     fn labels(&self, index: usize) -> Result<Labels, DataError> {
         let Record { size, instances } = &self.records[index];
         let shapes = instances.iter().map(|instance| {
             let region = fill(&instance.segmentation, *size).map_err(|reason| DataError::BadShape {
-                path: self.samples[index].label.clone().unwrap_or_default(),
-                shape: format!("annotation `{}` of image `{}`", instance.id, self.samples[index].name),
+                path: self.contents.samples[index].label.clone().unwrap_or_default(),
+                shape: format!(
+                    "annotation `{}` of image `{}`",
+                    instance.id, self.contents.samples[index].name
+                ),
                 reason,
                 hint: "mend or remove this annotation",
             })?;
             Ok(Shape { label: instance.label, region, beneath: instance.label == IGNORE })
         });
         let shapes = shapes.collect::<Result<Vec<Shape>, DataError>>()?;
-        Ok(paint(size.0, size.1, rest_label(&self.classes), &shapes))
+        Ok(paint(size.0, size.1, rest_label(&self.contents.classes), &shapes))
     }
 }
 

@@ -12,7 +12,7 @@ use protoseg_core::{ClassId, ClassTable};
 
 use super::cvat::{LABEL_MAP, read_colored_names};
 use super::{ALL, DEFAULT_IGNORE, folder_name, named_classes, number};
-use crate::dataset::{MaskDataset, MaskKind, Sample, Split};
+use crate::dataset::{Contents, MaskDataset, MaskKind, Sample, Split};
 use crate::{DataError, files};
 
 /// What a folder data set is made of; all but the root may be left to the layout.
@@ -81,7 +81,7 @@ pub fn open(options: FolderOptions) -> Result<MaskDataset, DataError> {
                 .collect::<Result<_, DataError>>()?,
         };
     }
-    Ok(MaskDataset { name, classes, samples, splits, masks: mask_kind })
+    Ok(MaskDataset { contents: Contents { name, classes, samples, splits }, masks: mask_kind })
 }
 
 /// The class names of a folder with what its masks hold: `labelmap.txt` with its colours, or `classes.txt`.

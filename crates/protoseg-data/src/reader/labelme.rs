@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 
 use super::{ALL, drawn_classes, folder_name, rest_label};
-use crate::dataset::{Dataset, Sample, Split};
+use crate::dataset::{Contents, Dataset, Sample, Split};
 use crate::mask::decode_index_png;
 use crate::picture::{MAX_PIXELS, decode_image, read_image};
 use crate::region::{Region, circle_corners};
@@ -25,10 +25,7 @@ const BACKGROUND_LABEL: &str = "_background_";
 
 /// An open LabelMe data set.
 pub struct LabelmeDataset {
-    name: String,
-    classes: ClassTable,
-    samples: Vec<Sample>,
-    splits: Vec<Split>,
+    contents: Contents,
 }
 
 #[derive(Deserialize)]
@@ -114,7 +111,7 @@ pub fn open(root: &Path, names: Option<Vec<String>>, background: bool) -> Result
     let names: Vec<String> = names.into_iter().filter(|name| !special.contains(&name.as_str())).collect();
     let classes = drawn_classes(&names, background).map_err(|source| DataError::Classes { path, source })?;
     let name = folder_name(root, "labelme");
-    Ok(LabelmeDataset { name, classes, samples, splits })
+    Ok(LabelmeDataset { contents: Contents { name, classes, samples, splits } })
 }
 
 fn read_outline(root: &Path, path: &Path) -> Result<(Sample, Vec<String>), DataError> {
@@ -143,11 +140,11 @@ fn find_names(root: &Path, used: BTreeSet<String>) -> Result<(PathBuf, Vec<Strin
 impl LabelmeDataset {
     /// The same data set under another name.
     pub fn with_name(self, name: String) -> Self {
-        Self { name, ..self }
+        Self { contents: Contents { name, ..self.contents } }
     }
 
     fn record(&self, index: usize) -> Result<(&Path, Record), DataError> {
-        let path = self.samples[index].label.as_deref().unwrap_or(Path::new(""));
+        let path = self.contents.samples[index].label.as_deref().unwrap_or(Path::new(""));
         let bytes = files::read_bytes(path)?;
         let record = serde_json::from_slice(&bytes)
             .map_err(|source| DataError::Json { path: path.to_path_buf(), source })?;
@@ -158,31 +155,19 @@ impl LabelmeDataset {
     fn label(&self, name: &str) -> Option<u16> {
         match name {
             IGNORE_LABEL => Some(IGNORE),
-            BACKGROUND_LABEL | ClassTable::BACKGROUND => Some(rest_label(&self.classes)),
-            _ => self.classes.id(name).map(|ClassId(id)| id),
+            BACKGROUND_LABEL | ClassTable::BACKGROUND => Some(rest_label(&self.contents.classes)),
+            _ => self.contents.classes.id(name).map(|ClassId(id)| id),
         }
     }
 }
 
 impl Dataset for LabelmeDataset {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn classes(&self) -> &ClassTable {
-        &self.classes
-    }
-
-    fn samples(&self) -> &[Sample] {
-        &self.samples
-    }
-
-    fn splits(&self) -> &[Split] {
-        &self.splits
+    fn contents(&self) -> &Contents {
+        &self.contents
     }
 
     fn image(&self, index: usize) -> Result<Image, DataError> {
-        let sample = &self.samples[index];
+        let sample = &self.contents.samples[index];
         if !files::has_ending(&sample.image, "json") {
             return read_image(&sample.image);
         }
@@ -219,7 +204,7 @@ impl Dataset for LabelmeDataset {
             Ok(Shape { label, region, beneath: false })
         });
         let shapes = shapes.collect::<Result<Vec<Shape>, DataError>>()?;
-        Ok(paint(width, height, rest_label(&self.classes), &shapes))
+        Ok(paint(width, height, rest_label(&self.contents.classes), &shapes))
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use protoseg_core::ClassTable;
 
-use crate::dataset::{MaskDataset, MaskKind, Sample, SampleTable, Split};
+use crate::dataset::{Contents, MaskDataset, MaskKind, Sample, SampleTable, Split};
 use crate::{DataError, files};
 
 /// What a list data set is made of.
@@ -33,7 +33,7 @@ pub fn open(options: ListOptions) -> Result<MaskDataset, DataError> {
         let samples = read_list(&path, &image_root, &label_root, &mut table)?;
         splits.push(Split { name: split, samples });
     }
-    Ok(MaskDataset { name, classes, samples: table.samples, splits, masks })
+    Ok(MaskDataset { contents: Contents { name, classes, samples: table.samples, splits }, masks })
 }
 
 fn read_list(

@@ -6,7 +6,7 @@ use protoseg_core::scenes::{CLASS_NAMES, Scenes, novel_classes};
 use protoseg_core::{ClassId, ClassTable, Fold, FoldError, Image, LabelMap};
 
 use crate::shapes::Labels;
-use crate::{DataError, Dataset, Sample, Split};
+use crate::{Contents, DataError, Dataset, Sample, Split};
 
 /// The name of the data set.
 pub const NAME: &str = "scenes";
@@ -22,9 +22,7 @@ pub const MIN_SUPPORT_PIXELS: u64 = (WIDTH * HEIGHT / 20) as u64;
 
 /// The embedded world as a data set.
 pub struct ScenesDataset {
-    classes: ClassTable,
-    samples: Vec<Sample>,
-    splits: Vec<Split>,
+    contents: Contents,
 }
 
 /// The data set; nothing is drawn yet.
@@ -40,7 +38,7 @@ pub fn open() -> ScenesDataset {
         }));
         splits.push(Split { name: split.to_string(), samples: (start..samples.len()).collect() });
     }
-    ScenesDataset { classes, samples, splits }
+    ScenesDataset { contents: Contents { name: NAME.to_string(), classes, samples, splits } }
 }
 
 /// Four folds of five classes.
@@ -56,7 +54,7 @@ impl ScenesDataset {
             match splits.next() {
                 Some(&(_, count, _)) if place >= count => place -= count,
                 Some(&(_, _, seed)) => break seed,
-                None => panic!("scene {index} is not among {}", self.samples.len()),
+                None => panic!("scene {index} is not among {}", self.contents.samples.len()),
             }
         };
         Scenes { seed, width: WIDTH, height: HEIGHT }.draw(place as u64)
@@ -64,20 +62,8 @@ impl ScenesDataset {
 }
 
 impl Dataset for ScenesDataset {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn classes(&self) -> &ClassTable {
-        &self.classes
-    }
-
-    fn samples(&self) -> &[Sample] {
-        &self.samples
-    }
-
-    fn splits(&self) -> &[Split] {
-        &self.splits
+    fn contents(&self) -> &Contents {
+        &self.contents
     }
 
     fn labels(&self, index: usize) -> Result<Labels, DataError> {
@@ -104,7 +90,7 @@ mod tests {
     #[test]
     fn splits_are_of_different_worlds() {
         let scenes = open();
-        let [train, val] = [&scenes.splits[0], &scenes.splits[1]];
+        let [train, val] = [&scenes.contents.splits[0], &scenes.contents.splits[1]];
         assert_eq!((train.samples.len(), val.samples.len()), (2400, 300));
         let first = |split: &Split| scenes.load(split.samples[0]).unwrap();
         assert_ne!(first(train).0, first(val).0);
@@ -114,9 +100,9 @@ mod tests {
     #[test]
     fn every_fold_has_five_novel_classes_and_a_background() {
         let scenes = open();
-        let folds = folds(&scenes.classes).unwrap();
+        let folds = folds(&scenes.contents.classes).unwrap();
         assert_eq!(folds.len(), 4);
         assert!(folds.iter().all(|fold| fold.novel().len() == 5));
-        assert_eq!(scenes.classes.background(), Some(ClassId(0)));
+        assert_eq!(scenes.contents.classes.background(), Some(ClassId(0)));
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use protoseg_core::ClassTable;
 
 use super::DEFAULT_IGNORE;
-use crate::dataset::{MaskDataset, MaskKind, Sample, SampleTable, Split};
+use crate::dataset::{Contents, MaskDataset, MaskKind, Sample, SampleTable, Split};
 use crate::{DataError, files};
 
 /// The classes of Pascal VOC by id.
@@ -105,7 +105,10 @@ pub fn open_tree(
         let stems = stems.filter(|stem| !val.contains(stem)).collect();
         splits.push(Split { name: TRAIN_AUG.to_string(), samples: add(stems, &mut table) });
     }
-    Ok(MaskDataset { name: name.to_string(), classes, samples: table.samples, splits, masks })
+    Ok(MaskDataset {
+        contents: Contents { name: name.to_string(), classes, samples: table.samples, splits },
+        masks,
+    })
 }
 
 /// The image names of a list, one a line; of an `image label` pair the image counts, without folder and ending.

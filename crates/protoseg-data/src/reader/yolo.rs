@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use protoseg_core::{ClassId, ClassTable};
 
 use super::{drawn_classes, folder_name, rest_label};
-use crate::dataset::{Dataset, Sample, SampleTable, Split};
+use crate::dataset::{Contents, Dataset, Sample, SampleTable, Split};
 use crate::picture::image_size;
 use crate::region::Region;
 use crate::shapes::{Labels, Shape, paint};
@@ -18,10 +18,7 @@ use crate::{DataError, Size, files};
 
 /// An open YOLO data set.
 pub struct YoloDataset {
-    name: String,
-    classes: ClassTable,
-    samples: Vec<Sample>,
-    splits: Vec<Split>,
+    contents: Contents,
 }
 
 /// The description file of a folder.
@@ -58,7 +55,7 @@ pub fn open(root: &Path, background: bool) -> Result<YoloDataset, DataError> {
         return Err(DataError::Empty { path, hint: "add a line such as `train: images/train`" });
     }
     let name = folder_name(root, "yolo");
-    Ok(YoloDataset { name, classes, samples: table.samples, splits })
+    Ok(YoloDataset { contents: Contents { name, classes, samples: table.samples, splits } })
 }
 
 /// The images of a split: a folder, or a text file with one image a line. Some exports write `../train/images` for
@@ -162,39 +159,27 @@ fn unquote(value: &str) -> String {
 impl YoloDataset {
     /// The same data set under another name.
     pub fn with_name(self, name: String) -> Self {
-        Self { name, ..self }
+        Self { contents: Contents { name, ..self.contents } }
     }
 }
 
 impl Dataset for YoloDataset {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn classes(&self) -> &ClassTable {
-        &self.classes
-    }
-
-    fn samples(&self) -> &[Sample] {
-        &self.samples
-    }
-
-    fn splits(&self) -> &[Split] {
-        &self.splits
+    fn contents(&self) -> &Contents {
+        &self.contents
     }
 
     fn labels(&self, index: usize) -> Result<Labels, DataError> {
-        let sample = &self.samples[index];
+        let sample = &self.contents.samples[index];
         let size = image_size(&sample.image)?;
         let mut shapes = Vec::new();
         if let Some(path) = &sample.label {
             for (line, text) in files::read_lines(path)? {
                 let refuse =
                     |expected| DataError::Line { path: path.clone(), line, got: shorten(&text), expected };
-                shapes.push(parse_shape(&text, size, &self.classes).map_err(refuse)?);
+                shapes.push(parse_shape(&text, size, &self.contents.classes).map_err(refuse)?);
             }
         }
-        Ok(paint(size.0, size.1, rest_label(&self.classes), &shapes))
+        Ok(paint(size.0, size.1, rest_label(&self.contents.classes), &shapes))
     }
 }
 

@@ -80,7 +80,7 @@ fn plain_folders_know_their_splits_by_lists_or_folders() {
     }
     let dataset = folder::open(FolderOptions::new(nested.path())).unwrap();
     assert_eq!(split_names(&dataset), [("train", 1), ("val", 1)]);
-    assert_eq!(dataset.samples[1].name, "val/x.png");
+    assert_eq!(dataset.samples()[1].name, "val/x.png");
     assert_scene(&dataset, 1, &scene());
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the data crate against files, one binary.
 
 mod broken;
+mod docs;
 mod fixture;
 mod formats;
 mod loading;

@@ -1,0 +1,59 @@
+//! What docs/formats.md shows is read as it stands there.
+
+use protoseg_core::{ClassId, IGNORE, LabelMap, NovelPixels};
+use protoseg_data::{Benchmark, read_supports, resolve_supports};
+
+use crate::fixture::{Folder, gradient, scene};
+
+/// The code blocks of that language.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let text = include_str!("../../../../docs/formats.md");
+    let fence = format!("```{language}\n");
+    text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+}
+
+/// A folder with the files that the examples name.
+fn farm() -> Folder {
+    let folder = Folder::new();
+    for name in ["a", "b"] {
+        folder.picture(&format!("photos/images/{name}.jpg"), &gradient(20, 12));
+        folder.mask(&format!("photos/masks/{name}.png"), &scene());
+        let path = folder.write(&format!("photos/white/{name}.png"), []);
+        let white: Vec<u8> = scene().data.iter().map(|&label| if label == 1 { 255 } else { 0 }).collect();
+        image::save_buffer(path, &white, 20, 12, image::ColorType::L8).unwrap();
+    }
+    folder.write("lists/train.txt", "a.jpg\n");
+    folder.write("lists/val.txt", "b\n");
+    folder.write("lists/pairs.txt", "a.jpg a.png\nb.jpg b.png\n");
+    folder
+}
+
+#[test]
+fn the_examples_in_toml_open() {
+    let [first, second] = blocks("toml")[..] else { panic!("two examples") };
+    let folder = farm();
+    folder.write("protoseg.toml", first);
+    let farm = Benchmark::folder(folder.path()).unwrap();
+    assert_eq!((farm.dataset.name(), farm.novel_pixels), ("farm", NovelPixels::Ignore));
+    assert_eq!((farm.train.as_str(), farm.val.as_deref()), ("train", Some("val")));
+    assert_eq!(farm.folds[0].novel(), [ClassId(2)]);
+    assert_eq!(farm.dataset.classes().ignore(), [254, 255]);
+    assert_eq!(farm.dataset.load(0).unwrap().1, scene());
+
+    let path = folder.write("white.toml", second);
+    let white = Benchmark::open(path.to_str().unwrap(), None).unwrap();
+    let labels: LabelMap = white.dataset.load(1).unwrap().1;
+    assert_eq!((labels.present(), labels.data.contains(&IGNORE)), (vec![0, 255], false));
+}
+
+#[test]
+fn the_example_of_supports_resolves() {
+    let [toml, _] = blocks("toml")[..] else { panic!("two examples") };
+    let [json] = blocks("json")[..] else { panic!("one example") };
+    let folder = farm();
+    folder.write("protoseg.toml", toml);
+    let farm = Benchmark::folder(folder.path()).unwrap();
+    let list = read_supports(&folder.write("supports.json", json)).unwrap();
+    assert_eq!(list.min_pixels, Some(farm.min_support_pixels));
+    assert_eq!(resolve_supports(farm.dataset.as_ref(), &farm.folds[0], &list).unwrap(), [[0]]);
+}
