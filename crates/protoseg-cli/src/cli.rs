@@ -29,6 +29,7 @@ pub enum Command {
 pub enum Data {
     Check(Check),
     Show(Show),
+    Supports(Supports),
     #[command(subcommand)]
     Prepare(Prepare),
 }
@@ -98,6 +99,33 @@ pub struct Show {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
+}
+
+/// Draw the supports of a fold's novel classes, by the reference's rule, and save the list
+///
+/// The list is JSON with the names of the samples: it can be replayed exactly, edited, or written by hand.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  protoseg data supports msrc --root DIR --fold 0 --shots 5 --seed 123 -o supports.json"
+)]
+pub struct Supports {
+    #[command(flatten)]
+    pub source: Source,
+    /// The fold whose novel classes get supports
+    #[arg(long, default_value_t = 0)]
+    pub fold: usize,
+    /// Supports a class; a draw of few is the beginning of a draw of many
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    pub shots: usize,
+    /// The published seeds are 123, 321, 456, 654 and 999
+    #[arg(long, default_value_t = 123)]
+    pub seed: u64,
+    /// The list to write; without it the list goes to stdout
+    #[arg(short, long, value_name = "JSON")]
+    pub output: Option<PathBuf>,
+    /// Overwrite the list if it is there
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Build a benchmark's lists and label maps from its original archives

@@ -15,6 +15,7 @@ fn main() -> ExitCode {
         cli::Command::Info(args) => commands::info::run(&args),
         cli::Command::Data(cli::Data::Check(args)) => commands::data_check::run(&args),
         cli::Command::Data(cli::Data::Show(args)) => commands::data_show::run(&args),
+        cli::Command::Data(cli::Data::Supports(args)) => commands::data_supports::run(&args),
         cli::Command::Data(cli::Data::Prepare(args)) => commands::data_prepare::run(&args),
     };
     output::finish(result)

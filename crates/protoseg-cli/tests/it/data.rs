@@ -66,3 +66,26 @@ fn a_source_that_is_none_lists_the_benchmarks() {
     assert_eq!(answer.code, 1);
     assert!(answer.stderr.contains("`scenes`") && answer.stderr.contains("hint: "), "{}", answer.stderr);
 }
+
+#[test]
+fn supports_are_drawn_saved_and_the_same_for_a_seed() {
+    let Some(root) = shared("data/msrc") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("supports.json");
+    let draw = |shots: &str, more: &[&str]| {
+        let args = ["data", "supports", root.to_str().unwrap(), "--shots", shots, "--seed", "321"];
+        protoseg(args.iter().chain(more))
+    };
+    let saved = draw("5", &["-o", list.to_str().unwrap()]);
+    assert_eq!(saved.code, 0, "{}", saved.stderr);
+    let saved: serde_json::Value = serde_json::from_slice(&fs::read(&list).unwrap()).unwrap();
+    let printed: serde_json::Value = serde_json::from_str(&draw("5", &[]).stdout).unwrap();
+    assert_eq!(saved, printed);
+    assert_eq!(saved["classes"][4]["class"], "boat");
+    assert_eq!(saved["classes"][4]["samples"].as_array().unwrap().len(), 5);
+    let one: serde_json::Value = serde_json::from_str(&draw("1", &[]).stdout).unwrap();
+    assert_eq!(one["classes"][0]["samples"][0], saved["classes"][0]["samples"][0]);
+    let none = draw("0", &[]);
+    assert_eq!(none.code, 1);
+    assert!(none.stderr.contains("at least 1"), "{}", none.stderr);
+}
