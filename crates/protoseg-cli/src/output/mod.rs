@@ -53,8 +53,8 @@ pub fn finish(result: Result<()>) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
         return ExitCode::SUCCESS;
     }
-    // Nobody is left to tell if stderr is gone too.
-    let _ = writeln!(io::stderr(), "error: {error:#}");
+    // Our errors name their cause themselves. Nobody is left to tell if stderr is gone too.
+    let _ = writeln!(io::stderr(), "error: {error}");
     ExitCode::FAILURE
 }
 

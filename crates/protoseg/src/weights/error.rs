@@ -5,9 +5,9 @@ use std::{fmt, io, path::PathBuf};
 /// A file of weights that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
-    #[error("cannot read `{}`: {source}", path.display())]
+    #[error("cannot read `{}`: {source}\nhint: check the path and its permissions", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("cannot write `{}`: {source}", path.display())]
+    #[error("cannot write `{}`: {source}\nhint: check the folder's permissions and the free space", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("`{}` is not a file of weights: {reason}\nhint: expected a .pth or .safetensors file", path.display())]
     Format { path: PathBuf, reason: String },

@@ -76,7 +76,7 @@ fn panet_on_vgg_gives_the_golden_scores() {
             prototypes.push(Tensor::cat(vec![of(0), of(1)], 0));
         }
         let mean = (prototypes[0].clone() + prototypes[1].clone()).div_scalar(2.0);
-        let query = tensor::<4>(&golden, "query_image").slice([episode..episode + 1]);
+        let query = tensor::<4>(&golden, "query_image").slice_dim(0, episode..episode + 1);
         // PANet's alpha is 20, ours 10.
         scores.push(up(cosine::scores(features(query), mean.unsqueeze()).mul_scalar(2.0)));
     }
