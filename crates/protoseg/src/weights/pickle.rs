@@ -9,8 +9,22 @@ use std::io::{self, BufRead, Read};
 /// A ResNet-152 checkpoint with its optimiser has about 150,000.
 const MAX_OPERATIONS: usize = 4_000_000;
 
+/// No checkpoint's pickle is as long as this, storages apart. A few megabytes of zip can unfold to a thousand times more.
+const MAX_BYTES: u64 = 128 << 20;
+
 /// Walks one pickle up to its STOP. An unknown operation ends the walk without an error: the parser will name it.
 pub fn check(pickle: &mut impl BufRead) -> io::Result<()> {
+    let mut pickle = pickle.take(MAX_BYTES);
+    let result = walk(&mut pickle);
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && pickle.limit() == 0 => {
+            Err(too_much(format_args!("is longer than {} MiB", MAX_BYTES >> 20)))
+        }
+        result => result,
+    }
+}
+
+fn walk(pickle: &mut impl BufRead) -> io::Result<()> {
     for _ in 0..MAX_OPERATIONS {
         let operation = byte(pickle)?;
         let argument = match operation {
@@ -60,10 +74,11 @@ pub fn check(pickle: &mut impl BufRead) -> io::Result<()> {
         };
         skip(pickle, argument)?;
     }
-    Err(io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("its pickle has more than {MAX_OPERATIONS} operations, far more than any checkpoint"),
-    ))
+    Err(too_much(format_args!("has more than {MAX_OPERATIONS} operations")))
+}
+
+fn too_much(what: std::fmt::Arguments<'_>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("its pickle {what}, far more than any checkpoint"))
 }
 
 fn array<const N: usize>(pickle: &mut impl BufRead) -> io::Result<[u8; N]> {
@@ -121,5 +136,11 @@ mod tests {
         let endless = io::repeat(b'N');
         let error = check(&mut io::BufReader::new(endless)).unwrap_err();
         assert!(error.to_string().contains("operations"), "{error}");
+        // One string of 2^62 bytes, and a line without an end.
+        for start in [&b"\x8d\0\0\0\0\0\0\0\x40"[..], b"S"] {
+            let endless = io::Read::chain(start, io::repeat(b'x'));
+            let error = check(&mut io::BufReader::new(endless)).unwrap_err();
+            assert!(error.to_string().contains("longer than 128 MiB"), "{error}");
+        }
     }
 }
