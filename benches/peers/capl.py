@@ -1,4 +1,4 @@
-"""Independent PyTorch model of GFS-Seg CAPL (PSPNet, deep-stem ResNet), from method.md sections 2-5, 7, 10."""
+"""PyTorch model of GFS-Seg CAPL (PSPNet on a deep-stem ResNet), written from the equations: the peer of our parity tests."""
 import math
 import numpy as np
 import torch
@@ -188,7 +188,7 @@ class PSPNet(nn.Module):
         return main, aux, main + 0.4 * aux
 
 
-# ---- splitmix fill of section 10
+# ---- weights generated from tensor names, as in the golden data
 def fnv1a64(s):
     h = 0xcbf29ce484222325
     for b in s.encode():

@@ -1,7 +1,7 @@
 """Loader throughput: protoseg's loader against a PyTorch DataLoader that does the same OpenCV transforms.
 
 Both read the same 120 JPEGs of about 500 x 375 with their PNG labels (MSRC's photos enlarged into a temporary folder),
-augment as the reference does (method.md, section 5: scale, rotate, blur, flip, pad and crop 473, normalise) and make
+augment as the reference does (scale, rotate, blur, flip, pad and crop 473, normalise) and make
 batches of 6 (float32 and labels, each in one block), with the same number of workers: threads of ours, processes of
 PyTorch's. Runs alternate; medians are compared. The processor time of an image says the same on a busy machine. Memory
 is measured in runs of its own: PSS (shared pages count once) and RSS, summed over processes.
