@@ -40,7 +40,7 @@ pub struct Source {
     /// A folder, a .toml file, or a benchmark's name
     #[arg(value_name = "DIR|NAME|TOML")]
     pub source: String,
-    /// The folder of a benchmark that is given by name
+    /// The folder of a benchmark that is given by name; by default one of that name, here
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
 }
@@ -73,7 +73,7 @@ pub struct Show {
     #[command(flatten)]
     pub source: Source,
     /// The PNG to write
-    #[arg(short, long, value_name = "PNG")]
+    #[arg(short, long, value_name = "PNG", default_value = "sheet.png")]
     pub output: PathBuf,
     /// The split to draw from; by default the training split
     #[arg(long)]
@@ -157,9 +157,9 @@ pub enum Prepare {
 /// Where a prepared benchmark goes.
 #[derive(Args)]
 pub struct PrepareTo {
-    /// The folder to write
+    /// The folder to write; by default one of the benchmark's name, here
     #[arg(short, long, value_name = "DIR")]
-    pub output: PathBuf,
+    pub output: Option<PathBuf>,
     /// Prepare again what is prepared already
     #[arg(long)]
     pub force: bool,

@@ -40,13 +40,14 @@ pub struct Benchmark {
 }
 
 impl Benchmark {
-    /// Opens a benchmark by name (`root` is its folder), a folder, or a `.toml` file.
+    /// Opens a benchmark by name (`root` is its folder, by default one of that name, here), a folder, or a `.toml` file.
     pub fn open(source: &str, root: Option<&Path>) -> Result<Self, DataError> {
         if source == scenes::NAME {
             return open_scenes();
         }
         if BENCHMARKS.contains(&source) {
-            let root = root.ok_or_else(|| DataError::NeedsRoot { name: source.to_string() })?;
+            let here = Some(Path::new(source)).filter(|here| here.is_dir());
+            let root = root.or(here).ok_or_else(|| DataError::NeedsRoot { name: source.to_string() })?;
             return Self::named(source, root);
         }
         let path = Path::new(source);

@@ -4,17 +4,19 @@ use anyhow::Result;
 use protoseg_data::prepare::{prepare_coco, prepare_pascal};
 use serde_json::json;
 
-use crate::{
-    cli::Prepare,
-    output::{self, progress::Bar},
-};
+use crate::{cli::Prepare, output, output::progress::Bar};
 
 pub fn run(args: &Prepare) -> Result<()> {
     let bar = Bar::new("preparing");
     let show = |done: usize, total: usize| bar.show(done, total);
-    let (to, prepared) = match args {
-        Prepare::Pascal { voc, sbd, to } => (to, prepare_pascal(voc, sbd, &to.output, to.force, &show)?),
-        Prepare::Coco { coco, to } => (to, prepare_coco(coco, &to.output, to.force, &show)?),
+    let (name, to) = match args {
+        Prepare::Pascal { to, .. } => ("pascal-5i", to),
+        Prepare::Coco { to, .. } => ("coco-20i", to),
+    };
+    let folder = to.output.clone().unwrap_or_else(|| name.into());
+    let prepared = match args {
+        Prepare::Pascal { voc, sbd, .. } => prepare_pascal(voc, sbd, &folder, to.force, &show)?,
+        Prepare::Coco { coco, .. } => prepare_coco(coco, &folder, to.force, &show)?,
     };
     drop(bar);
     if to.json {
@@ -25,7 +27,7 @@ pub fn run(args: &Prepare) -> Result<()> {
         prepared.train_images,
         prepared.val_images,
         prepared.labels,
-        to.output.display()
+        folder.display()
     ))?;
     if prepared.overlapped_pixels > 0 {
         output::line(format_args!(
@@ -33,5 +35,5 @@ pub fn run(args: &Prepare) -> Result<()> {
             prepared.overlapped_pixels
         ))?;
     }
-    output::line(format_args!("next: protoseg data check {}", output::quoted(&to.output)))
+    output::line(format_args!("next: protoseg data check {}", output::quoted(&folder)))
 }

@@ -89,3 +89,20 @@ fn supports_are_drawn_saved_and_the_same_for_a_seed() {
     assert_eq!(none.code, 1);
     assert!(none.stderr.contains("at least 1"), "{}", none.stderr);
 }
+
+#[test]
+fn preparing_from_archives_that_are_not_there_names_them_and_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let commands = [
+        ["data", "prepare", "pascal-5i", "--voc", "no-voc", "--sbd", "no-sbd"].to_vec(),
+        ["data", "prepare", "coco-20i", "--coco", "no-coco"].to_vec(),
+    ];
+    for command in commands {
+        let answer = crate::run::protoseg_in(folder.path(), &command);
+        assert_eq!(answer.code, 1, "{}", answer.stdout);
+        assert!(answer.stderr.contains(command[4]) && answer.stderr.contains("hint: "), "{}", answer.stderr);
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    let named = crate::run::protoseg_in(folder.path(), ["data", "check", "pascal-5i"]);
+    assert!(named.stderr.contains("--root"), "{}", named.stderr);
+}
