@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fs, path::PathBuf};
 
-use safetensors::{Dtype, SafeTensors};
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
 /// A file beside the repository, in `../shared`. Where it is absent, says so on stderr and gives nothing: the test that
 /// asked should return.
@@ -28,7 +28,7 @@ impl Golden {
         let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let file = SafeTensors::deserialize(&bytes).unwrap();
         let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
-        let values = |view: &safetensors::tensor::TensorView| match view.dtype() {
+        let values = |view: &TensorView| match view.dtype() {
             Dtype::F32 => view.data().as_chunks::<4>().0.iter().map(|&b| f32::from_le_bytes(b)).collect(),
             Dtype::U8 => view.data().iter().map(|&byte| f32::from(byte)).collect(),
             other => panic!("golden tensors are f32 or u8, not {other:?}"),
@@ -110,6 +110,18 @@ pub fn read_keys(path: &std::path::Path) -> Vec<(String, Vec<usize>)> {
         (name.to_string(), dims)
     };
     text.lines().map(line).collect()
+}
+
+/// Writes a safetensors file that holds, for each key, its [`generated_weights`] under the name that `rename` makes of it.
+pub fn write_generated(keys: &[(String, Vec<usize>)], rename: impl Fn(&str) -> String, to: &std::path::Path) {
+    let bytes = |(name, shape): &(String, Vec<usize>)| -> Vec<u8> {
+        generated_weights(name, shape).iter().flat_map(|value| value.to_le_bytes()).collect()
+    };
+    let values: Vec<Vec<u8>> = keys.iter().map(bytes).collect();
+    let views = keys.iter().zip(&values).map(|((name, shape), bytes)| {
+        (rename(name), TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
+    });
+    safetensors::serialize_to_file(views, None, to).unwrap();
 }
 
 /// Fails with the worst element if any two differ by more than `tolerance`. Returns the largest difference.

@@ -1,12 +1,8 @@
 //! `protoseg import` and `protoseg info` on a checkpoint with the reference's tensor names.
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use protoseg_testing::{generated_weights, read_keys, shared};
-use safetensors::{Dtype, tensor::TensorView};
+use protoseg_testing::{read_keys, shared, write_generated};
 
 use crate::run::protoseg;
 
@@ -15,19 +11,8 @@ fn write_checkpoint(folder: &Path, change: impl Fn(&mut Vec<(String, Vec<usize>)
     let mut keys = read_keys(&shared("golden/pspnet50_keys.tsv")?);
     keys.retain(|(name, _)| !name.ends_with("num_batches_tracked"));
     change(&mut keys);
-    let values: Vec<Vec<u8>> = keys
-        .iter()
-        .map(|(name, shape)| generated_weights(name, shape).iter().flat_map(|v| v.to_le_bytes()).collect())
-        .collect();
-    let views: HashMap<&str, TensorView> = keys
-        .iter()
-        .zip(&values)
-        .map(|((name, shape), bytes)| {
-            (name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
-        })
-        .collect();
     let path = folder.join("reference épreuve.safetensors");
-    safetensors::serialize_to_file(views, None, &path).unwrap();
+    write_generated(&keys, str::to_string, &path);
     Some(path)
 }
 

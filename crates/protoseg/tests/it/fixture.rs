@@ -1,7 +1,5 @@
 //! The reference's network with generated weights, imported through the same door as a real checkpoint.
 
-use std::{collections::HashMap, path::Path};
-
 use burn::tensor::{Tensor, TensorData};
 use protoseg::{
     config::NetworkConfig,
@@ -11,28 +9,7 @@ use protoseg::{
     model::{Manifest, Model, Training},
     prototype::{method::Method, options::Options},
 };
-use protoseg_testing::{Golden, generated_weights, read_keys};
-use safetensors::{Dtype, tensor::TensorView};
-
-/// Writes a checkpoint as the reference's `state_dict` would be in safetensors, with generated weights.
-pub fn write_generated_checkpoint(keys: &Path, to: &Path) {
-    let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = read_keys(keys)
-        .into_iter()
-        .filter(|(name, _)| !name.ends_with("num_batches_tracked"))
-        .map(|(name, shape)| {
-            let bytes =
-                generated_weights(&name, &shape).iter().flat_map(|value| value.to_le_bytes()).collect();
-            (name, shape, bytes)
-        })
-        .collect();
-    let views: HashMap<&str, TensorView> = tensors
-        .iter()
-        .map(|(name, shape, bytes)| {
-            (name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
-        })
-        .collect();
-    safetensors::serialize_to_file(views, None, to).unwrap();
-}
+use protoseg_testing::{Golden, read_keys, write_generated};
 
 /// `n_base` rows named by number, the first a background, then `n_novel`.
 pub fn numbered_classes(n_base: usize, n_novel: usize) -> Classes {
@@ -54,7 +31,9 @@ pub fn generated_model(size: usize) -> Option<Model> {
     let keys = protoseg_testing::shared("golden/pspnet50_keys.tsv")?;
     let folder = tempfile::tempdir().unwrap();
     let checkpoint = folder.path().join("reference.safetensors");
-    write_generated_checkpoint(&keys, &checkpoint);
+    let mut keys = read_keys(&keys);
+    keys.retain(|(name, _)| !name.ends_with("num_batches_tracked"));
+    write_generated(&keys, str::to_string, &checkpoint);
     Some(Model::import(&checkpoint, numbered_classes(16, 5), size, &cpu()).unwrap())
 }
 

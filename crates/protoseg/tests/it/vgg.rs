@@ -11,8 +11,7 @@ use protoseg::{
     prototype::cosine,
     weights::{Checkpoint, load_encoder},
 };
-use protoseg_testing::{Golden, assert_close, generated_weights, read_keys, shared};
-use safetensors::{Dtype, tensor::TensorView};
+use protoseg_testing::{Golden, assert_close, read_keys, shared, write_generated};
 
 use crate::fixture::{tensor, values};
 
@@ -33,18 +32,7 @@ fn panet_on_vgg_gives_the_golden_scores() {
     };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("vgg16.safetensors");
-    let tensors: Vec<_> = read_keys(&keys)
-        .into_iter()
-        .map(|(name, shape)| {
-            let bytes: Vec<u8> =
-                generated_weights(&name, &shape).iter().flat_map(|v| v.to_le_bytes()).collect();
-            (torchvision_name(&name), shape, bytes)
-        })
-        .collect();
-    let views = tensors
-        .iter()
-        .map(|(name, shape, bytes)| (name, TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap()));
-    safetensors::serialize_to_file(views, None, &file).unwrap();
+    write_generated(&read_keys(&keys), torchvision_name, &file);
     let config = EncoderConfig::Vgg16(VggConfig { output_stride: 8 });
     let encoder = load_encoder(&Checkpoint::open(&file).unwrap(), &config, &cpu()).unwrap();
 
