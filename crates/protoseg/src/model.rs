@@ -21,7 +21,7 @@ use crate::{
         method::{Method, Parts},
         options::{Options, Preset},
     },
-    weights::{Checkpoint, Rename, WeightsError, assign, collect, import_gfsseg},
+    weights::{Checkpoint, Rename, WeightsError, assign, collect, import_gfsseg, shapes},
 };
 
 /// What the file says beside its tensors.
@@ -176,6 +176,16 @@ impl Model {
         let network = manifest.network.init(device).expect("open checked the config");
         let network = assign(network, &checkpoint, |name| Rename::To(name.to_string()))?;
         Ok(Self { manifest, network, device: device.clone() })
+    }
+
+    /// Number of trained values; running statistics of batch-norm are none.
+    pub fn parameters(&self) -> usize {
+        let trained = |(name, _): &(String, Vec<usize>)| !name.contains(".running_");
+        shapes(&self.network)
+            .into_iter()
+            .filter(trained)
+            .map(|(_, shape)| shape.iter().product::<usize>())
+            .sum()
     }
 
     /// Writes the model file: whole or not at all.

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::Result;
-use burn::module::Module;
 use protoseg::{
     core::ClassRole,
     device::cpu,
@@ -42,7 +41,7 @@ pub fn run(args: &Info) -> Result<()> {
         schema: "protoseg.info/1",
         model: &args.model,
         architecture: manifest.network.describe(),
-        parameters: model.network.num_params(),
+        parameters: model.parameters(),
         cost: Cost { size, gmac: giga(macs.plain), gmac_with_pyramid_shortcut: giga(macs.computed) },
         manifest,
     };

@@ -27,9 +27,7 @@ pub fn assign<M: Module>(
     checkpoint: &Checkpoint,
     rename: impl Fn(&str) -> Rename,
 ) -> Result<M, WeightsError> {
-    let mut expected = Names::default();
-    module.visit(&mut expected);
-    let expected = expected.shapes;
+    let expected = shapes(&module);
 
     let mut wrong = Mismatch::default();
     let mut sources: BTreeMap<String, &str> = BTreeMap::new();
@@ -56,6 +54,13 @@ pub fn assign<M: Module>(
         Some(error) => Err(error),
         None => Ok(module),
     }
+}
+
+/// Names and shapes of every parameter and running statistic of a module. Nothing is drawn for it.
+pub(crate) fn shapes<M: Module>(module: &M) -> BTreeMap<String, Vec<usize>> {
+    let mut names = Names::default();
+    module.visit(&mut names);
+    names.shapes
 }
 
 /// Every parameter and running statistic of a module with its name.

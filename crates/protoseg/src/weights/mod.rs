@@ -17,4 +17,4 @@ pub use encoder::{load_encoder, read_encoder_config};
 pub use error::WeightsError;
 pub use gfsseg::import_gfsseg;
 
-pub(crate) use assign::collect;
+pub(crate) use assign::{collect, shapes};
