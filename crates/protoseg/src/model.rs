@@ -8,8 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use burn::tensor::{Device, TensorData};
-use protoseg_core::{Classes, NovelPixels, Preprocess};
+use burn::tensor::{Device, Tensor, TensorData};
+use protoseg_core::{Classes, Image, NovelPixels, Preprocess};
 use safetensors::{Dtype, View};
 use serde::{Deserialize, Serialize};
 
@@ -176,6 +176,13 @@ impl Model {
         let network = manifest.network.init(device).expect("open checked the config");
         let network = assign(network, &checkpoint, |name| Rename::To(name.to_string()))?;
         Ok(Self { manifest, network, device: device.clone() })
+    }
+
+    /// An image on the network's canvas, `[1, 3, size, size]`.
+    pub(crate) fn canvas(&self, image: &Image) -> Tensor<4> {
+        let canvas = self.manifest.preprocess.image(image);
+        let shape = [1, 3, canvas.size, canvas.size];
+        Tensor::from_data(TensorData::new(canvas.data, shape), &self.device)
     }
 
     /// Number of trained values; running statistics of batch-norm are none.

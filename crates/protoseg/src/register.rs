@@ -1,6 +1,6 @@
 //! Registration: a few labelled images of new classes become a classifier of old and new ones. No gradient.
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use protoseg_core::{ClassRole, Image, LabelMap};
 
 use crate::{
@@ -105,12 +105,5 @@ impl Model {
                 RegisterError::NoPixels { class: classes.rows()[n_base + index].name.clone() }
             })?;
         Ok(PrototypeBank { rows, n_base })
-    }
-
-    /// An image on the network's canvas, `[1, 3, size, size]`.
-    pub(crate) fn canvas(&self, image: &Image) -> Tensor<4> {
-        let canvas = self.manifest.preprocess.image(image);
-        let shape = [1, 3, canvas.size, canvas.size];
-        Tensor::from_data(TensorData::new(canvas.data, shape), &self.device)
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     output::{self, progress::Bar, table},
 };
 
-/// Problems printed of a kind; the JSON has them all.
+/// Problems printed; the JSON has them all.
 const SHOWN: usize = 50;
 
 pub fn open(source: &Source) -> Result<Benchmark> {
