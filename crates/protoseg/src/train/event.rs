@@ -1,0 +1,128 @@
+//! What a run says while it goes on. The library sends; whoever runs it shows and stores.
+
+use std::{io, path::PathBuf};
+
+use protoseg_core::{Image, LabelMap};
+use serde::{Deserialize, Serialize};
+
+/// One thing that happened, one JSON object a line in the run's `metrics.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// The first event of a run, and of each time it is resumed.
+    Start(Start),
+    Step(StepEvent),
+    Epoch(EpochEvent),
+    Validation(Validation),
+    /// A checkpoint is complete on disk.
+    Checkpoint {
+        step: usize,
+        path: PathBuf,
+    },
+    /// Something the user should know that does not end the run.
+    Warning {
+        text: String,
+    },
+    /// The last event of a run that was not interrupted.
+    End(End),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// Of these events: `protoseg.train/1`.
+    pub schema: String,
+    pub data: String,
+    pub fold: usize,
+    pub method: String,
+    /// The network in words.
+    pub network: String,
+    pub device: String,
+    pub seed: u64,
+    /// Training images.
+    pub images: usize,
+    pub epochs: usize,
+    pub steps_per_epoch: usize,
+    /// Steps of the whole run.
+    pub steps: usize,
+    /// Steps done before; 0 unless resumed.
+    pub from_step: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepEvent {
+    /// Both counted from 1.
+    pub epoch: usize,
+    pub step: usize,
+    pub loss: f32,
+    /// Of the classifier that the method forms.
+    pub main_loss: f32,
+    /// Of the auxiliary head, unweighted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aux_loss: Option<f32>,
+    /// Rate of the encoder.
+    pub rate: f64,
+    pub images_per_second: f64,
+}
+
+/// Means over an epoch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EpochEvent {
+    pub epoch: usize,
+    pub step: usize,
+    pub loss: f64,
+    pub main_loss: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aux_loss: Option<f64>,
+    /// Of training alone.
+    pub seconds: f64,
+    pub images_per_second: f64,
+}
+
+/// Base classes on images that were not trained on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Validation {
+    pub epoch: usize,
+    pub step: usize,
+    /// What was looked at: `holdout`, or the name of a split.
+    pub on: String,
+    pub images: usize,
+    /// In percent, like all that follows.
+    pub base_miou: f64,
+    pub pixel_accuracy: f64,
+    /// Name and IoU of each base class; none where it did not occur.
+    pub iou: Vec<(String, Option<f64>)>,
+    /// Better than all before.
+    pub best: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    pub step: usize,
+    /// Since the start or the resumption.
+    pub seconds: f64,
+    /// Of this process, where the system tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_memory: Option<u64>,
+    pub last: PathBuf,
+    pub best: PathBuf,
+}
+
+/// An image with its truth and its prediction, labels in rows, all of one size.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    pub name: String,
+    pub image: Image,
+    pub truth: LabelMap,
+    pub predicted: LabelMap,
+}
+
+/// Who is told. An error ends the run: a full disk must not pass unseen.
+pub trait Watch {
+    fn event(&mut self, event: &Event) -> io::Result<()>;
+
+    /// The same few images each time, as the network predicts them after an epoch.
+    fn shown(&mut self, epoch: usize, samples: &[Shown]) -> io::Result<()>;
+
+    /// Asked after each step; true saves and stops.
+    fn stop(&self) -> bool;
+}
