@@ -15,10 +15,118 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Command {
+    Train(Box<Train>),
     Import(Import),
     Info(Info),
     #[command(subcommand)]
     Data(Data),
+}
+
+/// Learn the base classes of a data set: network, classifier and CAPL, from a recipe or from flags
+///
+/// A recipe is a TOML file (see recipes/ for the paper's settings); flags go before what it says, and what neither says is as
+/// in the reference implementation. Everything of the run goes into one folder: plan, metrics, curves, sample pictures,
+/// checkpoints, and the models `best.safetensors` and `last.safetensors`. A run that was interrupted, however, goes on with
+/// `--resume` and, on the CPU, ends in the same weights bit for bit.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  protoseg train recipes/scenes-small.toml\n  \
+    protoseg train recipes/msrc-psp50.toml --root DIR --init resnet50.safetensors --method baseline --out runs/baseline\n  \
+    protoseg train --data my-photos --arch pspnet50 --init resnet50.pth --epochs 30 --crop 321\n  \
+    protoseg train --resume runs/baseline")]
+pub struct Train {
+    /// The recipe; without one every setting is the reference's or a flag's
+    #[arg(value_name = "CONFIG.toml")]
+    pub config: Option<PathBuf>,
+    /// The run's folder; by default runs/ and the names of recipe or data, method and fold
+    #[arg(long, value_name = "DIR", env = "PROTOSEG_OUT")]
+    pub out: Option<PathBuf>,
+    /// Go on with the interrupted run in this folder, as it was planned
+    #[arg(long, value_name = "DIR", exclusive = true)]
+    pub resume: Option<PathBuf>,
+    #[command(flatten)]
+    pub set: TrainFlags,
+    /// Delete the run that is in the folder already
+    #[arg(long)]
+    pub force: bool,
+    /// Print the plan that would be run, as a TOML file, and stop
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print events as JSON lines on stdout instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What goes before the recipe.
+#[derive(Args)]
+pub struct TrainFlags {
+    /// A folder, a .toml file, or a benchmark's name (scenes, pascal-5i, coco-20i, coco-20i-contiguous, msrc)
+    #[arg(long, value_name = "DIR|NAME|TOML", help_heading = "Data")]
+    pub data: Option<String>,
+    /// The folder of a benchmark that is given by name
+    #[arg(long, value_name = "DIR", env = "PROTOSEG_ROOT", help_heading = "Data")]
+    pub root: Option<PathBuf>,
+    /// The fold whose novel classes are kept from the training
+    #[arg(long, help_heading = "Data")]
+    pub fold: Option<usize>,
+    /// What happens to pixels of novel classes: drop (the image), ignore, background
+    #[arg(long, value_name = "RULE", help_heading = "Data")]
+    pub novel_pixels: Option<String>,
+    /// What an unreadable image does: stop the run, or skip it with a warning
+    #[arg(long, value_name = "stop|skip", help_heading = "Data")]
+    pub on_error: Option<String>,
+    /// Side of the training crops
+    #[arg(long, value_name = "PX", help_heading = "Data")]
+    pub crop: Option<usize>,
+    /// Side of the canvas that the trained model predicts on
+    #[arg(long, value_name = "PX", help_heading = "Data")]
+    pub size: Option<usize>,
+    /// Decoder and encoder: pspnet50, deeplabv3-101, fcn18, project-vgg16, ...
+    #[arg(long, help_heading = "Network")]
+    pub arch: Option<String>,
+    /// Weights that the encoder starts from (torchvision, semseg, VGG; .pth or .safetensors)
+    #[arg(long, value_name = "WEIGHTS", env = "PROTOSEG_INIT", help_heading = "Network")]
+    pub init: Option<PathBuf>,
+    /// Leave the encoder's batch-norm as --init has it
+    #[arg(long, help_heading = "Network")]
+    pub freeze_batch_norm: bool,
+    /// capl, baseline, baseline+, capl-tr, capl-te, sce-mlp, sce-cos, sce-cos-swapped, dqce-mlp, dqce-cos, dqce-cos-swapped
+    #[arg(long, help_heading = "Method")]
+    pub method: Option<String>,
+    /// Where paper and reference differ: reference, paper or balanced
+    #[arg(long, help_heading = "Method")]
+    pub preset: Option<String>,
+    #[arg(long, help_heading = "Training")]
+    pub epochs: Option<usize>,
+    /// Images that one step learns from
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    pub batch: Option<usize>,
+    /// Take a batch in so many parts, one after the other, to save memory
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    pub accumulate: Option<usize>,
+    /// Rate of the encoder at the first step
+    #[arg(long, value_name = "RATE", help_heading = "Training")]
+    pub lr: Option<f64>,
+    /// Recompute cheap layers in the backward pass instead of keeping them, to save memory
+    #[arg(long, help_heading = "Training")]
+    pub gradient_checkpointing: bool,
+    /// Everything random follows from it
+    #[arg(long, env = "PROTOSEG_SEED", help_heading = "Training")]
+    pub seed: Option<u64>,
+    /// cpu, cuda:0, ...; several, with commas, share each batch
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        env = "PROTOSEG_DEVICE",
+        help_heading = "Training"
+    )]
+    pub device: Option<Vec<String>>,
+    /// What the best model is chosen by: holdout (a part of the training images), none, or a split's name
+    #[arg(long, value_name = "ON", help_heading = "Training")]
+    pub validation: Option<String>,
+    /// Steps from one checkpoint to the next; 0 is once an epoch
+    #[arg(long, value_name = "STEPS", help_heading = "Training")]
+    pub checkpoint_every: Option<usize>,
 }
 
 /// Look at, check and prepare data sets

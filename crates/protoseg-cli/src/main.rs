@@ -11,6 +11,7 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let result = match cli.command {
+        cli::Command::Train(args) => commands::train::run(&args),
         cli::Command::Import(args) => commands::import::run(&args),
         cli::Command::Info(args) => commands::info::run(&args),
         cli::Command::Data(cli::Data::Check(args)) => commands::data_check::run(&args),

@@ -47,6 +47,13 @@ impl Confusion {
         let ious: Vec<f64> = classes.into_iter().filter_map(|class| self.iou(class)).collect();
         (!ious.is_empty()).then(|| ious.iter().sum::<f64>() / ious.len() as f64)
     }
+
+    /// Share of the counted pixels that are right; nothing without any.
+    pub fn pixel_accuracy(&self) -> Option<f64> {
+        let all: u64 = self.counts.iter().sum();
+        let right: u64 = self.counts.iter().step_by(self.classes + 1).sum();
+        (all > 0).then(|| right as f64 / all as f64)
+    }
 }
 
 #[cfg(test)]
@@ -69,6 +76,7 @@ mod tests {
         assert_eq!(counts.iou(3), None);
         assert_eq!(counts.mean_iou(0..4), Some((1.0 / 3.0 + 2.0 / 3.0) / 3.0));
         assert_eq!(counts.mean_iou(3..4), None);
+        assert_eq!(counts.pixel_accuracy(), Some(3.0 / 5.0));
     }
 
     proptest! {

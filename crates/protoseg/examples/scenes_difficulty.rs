@@ -19,7 +19,7 @@ use protoseg::{
         options::{Options, Preset},
     },
     register::{PrototypeBank, Support},
-    train::{Recipe, Trainer},
+    train::{Recipe, Trainer, TrainerConfig},
 };
 use protoseg_data::{Benchmark, DataError, Loader, LoaderOptions, OnError, SplitStats, scan};
 
@@ -68,10 +68,12 @@ fn train(benchmark: &Benchmark, stats: &SplitStats, steps: usize) -> Result<Mode
     let options = Preset::Reference.options();
     let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.5, ..ResNetConfig::new(10) });
     let config = NetworkConfig { encoder, dim: 128, ..NetworkConfig::pspnet(10, classes.rows().len()) };
-    let recipe = Recipe { lr: 0.02, head_factor: 5.0, ..Recipe::reference(steps) };
+    let recipe = Recipe { lr: 0.02, head_factor: 5.0, ..Recipe::reference() };
     let parts = Method::Capl.training();
     let network = config.init(&device)?;
-    let mut trainer = Trainer::new(network, classes.n_base(), Some(0), parts, options.clone(), recipe, SEED);
+    let config_of_trainer =
+        TrainerConfig::new(classes.n_base(), Some(0), parts, options.clone(), recipe, steps, SEED);
+    let mut trainer = Trainer::new(network, config_of_trainer);
 
     let kept = stats.for_base_training(table, fold, benchmark.novel_pixels);
     println!("{} of {} training scenes hold no novel class", kept.len(), stats.indices.len());
@@ -107,6 +109,7 @@ fn train(benchmark: &Benchmark, stats: &SplitStats, steps: usize) -> Result<Mode
         fold: Some(0),
         novel_pixels: Some(benchmark.novel_pixels),
         seed: Some(SEED),
+        selected: None,
     };
     let manifest = Manifest {
         format: 1,

@@ -13,14 +13,14 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{key} = {got}` cannot be; expected {expected}")]
 pub struct ConfigError {
-    pub key: &'static str,
+    pub key: String,
     pub got: String,
     pub expected: &'static str,
 }
 
 impl ConfigError {
-    pub(crate) fn new(key: &'static str, got: impl ToString, expected: &'static str) -> Self {
-        Self { key, got: got.to_string(), expected }
+    pub(crate) fn new(key: impl Into<String>, got: impl ToString, expected: &'static str) -> Self {
+        Self { key: key.into(), got: got.to_string(), expected }
     }
 }
 

@@ -11,6 +11,7 @@ pub mod config;
 pub mod decoder;
 pub mod device;
 pub mod encoder;
+pub mod memory;
 pub mod model;
 pub mod network;
 pub mod nn;

@@ -2,15 +2,12 @@
 //! and is enough to predict.
 
 use std::{
-    borrow::Cow,
     collections::HashMap,
-    fs,
     path::{Path, PathBuf},
 };
 
 use burn::tensor::{Device, Tensor, TensorData};
 use protoseg_core::{Classes, Image, NovelPixels, Preprocess};
-use safetensors::{Dtype, View};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -21,7 +18,7 @@ use crate::{
         method::{Method, Parts},
         options::{Options, Preset},
     },
-    weights::{Checkpoint, Rename, WeightsError, assign, collect, import_gfsseg, shapes},
+    weights::{Checkpoint, Rename, WeightsError, assign, collect, import_gfsseg, shapes, write_safetensors},
 };
 
 /// What the file says beside its tensors.
@@ -54,6 +51,9 @@ pub struct Training {
     pub novel_pixels: Option<NovelPixels>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// How these weights were chosen among those of the run; results on data they were chosen by say less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selected: Option<String>,
 }
 
 /// A model in memory.
@@ -67,7 +67,7 @@ pub struct Model {
 /// The manifest's key in the file's metadata.
 const KEY: &str = "protoseg";
 /// The layout this version writes, and the only one it reads.
-const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 /// A model file that cannot be used, or an import that does not fit.
 #[derive(Debug, thiserror::Error)]
@@ -147,6 +147,7 @@ impl Model {
                 fold: None,
                 novel_pixels: Some(NovelPixels::Drop),
                 seed: None,
+                selected: None,
             },
         };
         manifest.check().map_err(|reason| ModelError::Manifest { path: path.to_path_buf(), reason })?;
@@ -197,39 +198,8 @@ impl Model {
 
     /// Writes the model file: whole or not at all.
     pub fn save(&self, path: &Path) -> Result<(), ModelError> {
-        let write = |source| WeightsError::Write { path: path.to_path_buf(), source };
-        let folder = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
         let manifest = serde_json::to_string(&self.manifest).expect("a manifest is plain data");
-        let tensors = collect(&self.network).into_iter().map(|(name, data)| (name, Values(data)));
-        let file = tempfile::Builder::new().prefix(".protoseg-").tempfile_in(folder).map_err(write)?;
-        let metadata = Some(HashMap::from([(KEY.to_string(), manifest)]));
-        safetensors::serialize_to_file(tensors, metadata, file.path())
-            .map_err(|error| write(std::io::Error::other(error)))?;
-        fs::File::open(file.path()).and_then(|file| file.sync_all()).map_err(write)?;
-        file.persist(path).map_err(|error| write(error.error))?;
-        Ok(())
-    }
-}
-
-struct Values(TensorData);
-
-impl View for Values {
-    fn dtype(&self) -> Dtype {
-        Dtype::F32
-    }
-
-    fn shape(&self) -> &[usize] {
-        self.0.shape().as_slice()
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(self.0.bytes())
-    }
-
-    fn data_len(&self) -> usize {
-        self.0.bytes().len()
+        let metadata = HashMap::from([(KEY.to_string(), manifest)]);
+        Ok(write_safetensors(path, collect(&self.network), metadata)?)
     }
 }

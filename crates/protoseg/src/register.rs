@@ -106,4 +106,12 @@ impl Model {
             })?;
         Ok(PrototypeBank { rows, n_base })
     }
+
+    /// The classifier before any class is registered: the base classes as they were learned.
+    pub fn base_bank(&self, options: &Options) -> PrototypeBank {
+        let n_base = self.manifest.classes.n_base();
+        let rows = support::register(self.network.learned_base(n_base), 0, &[], None, options)
+            .expect("without novel classes none can lack a support");
+        PrototypeBank { rows, n_base }
+    }
 }

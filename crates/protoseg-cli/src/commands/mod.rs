@@ -6,3 +6,4 @@ pub mod data_show;
 pub mod data_supports;
 pub mod import;
 pub mod info;
+pub mod train;

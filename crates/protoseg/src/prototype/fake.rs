@@ -9,7 +9,7 @@ use rand::{Rng, seq::SliceRandom};
 use super::{
     cosine::unit,
     method::Parts,
-    options::{BackgroundRule, FakeSupport, Normalise, Options},
+    options::{FakeSupport, Normalise, Options},
     pooling::masked_sums,
     support::{Sce, mix},
 };
@@ -24,9 +24,9 @@ pub struct FakeRoles {
 }
 
 impl FakeRoles {
-    /// Draws roles for the classes `present` in the fake support. `background` is the row that stands apart, if any.
-    pub fn draw(present: &[u16], background: Option<u16>, options: &Options, rng: &mut impl Rng) -> Self {
-        let apart = background.filter(|_| options.background == BackgroundRule::Apart);
+    /// Draws roles for the classes `present` in the fake support. The row `apart` is never drawn, but enriched half of
+    /// the time ([`BackgroundRule`](super::options::BackgroundRule)).
+    pub fn draw(present: &[u16], apart: Option<u16>, rng: &mut impl Rng) -> Self {
         let mut context: Vec<u16> = present.iter().copied().filter(|&row| Some(row) != apart).collect();
         context.shuffle(rng);
         let novel = context.split_off(context.len().div_ceil(2));
@@ -119,11 +119,10 @@ mod tests {
 
     #[test]
     fn half_of_the_classes_rounded_down_become_novel_and_the_background_never() {
-        let options = Preset::Reference.options();
         let mut enriched = 0;
         for seed in 0..200 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let roles = FakeRoles::draw(&[0, 2, 3, 5, 7, 9], Some(0), &options, &mut rng);
+            let roles = FakeRoles::draw(&[0, 2, 3, 5, 7, 9], Some(0), &mut rng);
             assert_eq!(roles.novel.len(), 2);
             assert!(!roles.novel.contains(&0));
             enriched += usize::from(roles.context.contains(&0));
@@ -137,10 +136,9 @@ mod tests {
 
     #[test]
     fn without_a_background_every_row_may_be_drawn() {
-        let options = Preset::Reference.options();
         let drawn = (0..100).any(|seed| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            FakeRoles::draw(&[0, 1], None, &options, &mut rng).novel == [0]
+            FakeRoles::draw(&[0, 1], None, &mut rng).novel == [0]
         });
         assert!(drawn);
     }

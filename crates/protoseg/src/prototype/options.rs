@@ -64,8 +64,21 @@ pub enum BackgroundRule {
     /// Never drawn as fake novel or fake context; enriched half of the time when it is present. Where a data set has no
     /// background, no row stands apart.
     Apart,
+    /// The same for row 0 of the base classes, whatever it is: the reference on a data set without a background.
+    FirstRow,
     /// A class like any other.
     Ordinary,
+}
+
+impl BackgroundRule {
+    /// The row that stands apart when roles are drawn, if any.
+    pub fn row_apart(self, has_background: bool) -> Option<u16> {
+        match self {
+            Self::Apart => has_background.then_some(0),
+            Self::FirstRow => Some(0),
+            Self::Ordinary => None,
+        }
+    }
 }
 
 /// Row h: how many images of a batch are the fake support.

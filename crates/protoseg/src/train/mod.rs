@@ -1,11 +1,22 @@
 //! Base learning.
 
+mod checkpoint;
+mod error;
 mod event;
 mod loss;
 mod optimizer;
+mod plan;
+mod run;
 mod trainer;
+mod validate;
 
+pub use error::TrainError;
 pub use event::{End, EpochEvent, Event, Shown, Start, StepEvent, Validation, Watch};
 pub use loss::{Losses, batch_losses, cross_entropy};
 pub use optimizer::Recipe;
-pub use trainer::{StepReport, Trainer};
+pub use plan::{
+    AugmentPlan, CheckpointPlan, DataPlan, HOLDOUT, NO_VALIDATION, NetworkPlan, Plan, PlanError,
+    TrainingPlan, ValidationPlan,
+};
+pub use run::{BEST_FILE, LAST_FILE, Outcome, PLAN_FILE, Run};
+pub use trainer::{StepReport, Trainer, TrainerConfig};

@@ -11,9 +11,11 @@ use burn::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::config::ConfigError;
+
 /// How weights are moved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct Recipe {
     /// Rate of the encoder at the first step.
     pub lr: f64,
@@ -24,19 +26,46 @@ pub struct Recipe {
     pub weight_decay: f64,
     /// Exponent of the rate's fall.
     pub power: f64,
-    /// Steps of the whole run.
-    pub steps: usize,
+}
+
+impl Default for Recipe {
+    fn default() -> Self {
+        Self::reference()
+    }
 }
 
 impl Recipe {
-    /// The reference's, for a run of so many steps.
-    pub fn reference(steps: usize) -> Self {
-        Self { lr: 0.01, head_factor: 10.0, momentum: 0.9, weight_decay: 1e-4, power: 0.9, steps }
+    /// The reference's.
+    pub fn reference() -> Self {
+        Self { lr: 0.01, head_factor: 10.0, momentum: 0.9, weight_decay: 1e-4, power: 0.9 }
     }
 
-    /// Rate of the encoder at a step, counted from 1: `lr (1 - step / steps)^power`.
-    pub fn rate(&self, step: usize) -> f64 {
-        let left = 1.0 - step as f64 / self.steps as f64;
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let above_zero = [("optimizer.lr", self.lr), ("optimizer.head_factor", self.head_factor)];
+        for (key, value) in above_zero {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(ConfigError::new(key, value, "a number above 0"));
+            }
+        }
+        if !(0.0..1.0).contains(&self.momentum) {
+            return Err(ConfigError::new("optimizer.momentum", self.momentum, "a number from 0 to below 1"));
+        }
+        if !(0.0..=1.0).contains(&self.weight_decay) {
+            return Err(ConfigError::new(
+                "optimizer.weight_decay",
+                self.weight_decay,
+                "a number from 0 to 1",
+            ));
+        }
+        if !(0.0..=10.0).contains(&self.power) {
+            return Err(ConfigError::new("optimizer.power", self.power, "a number from 0 to 10"));
+        }
+        Ok(())
+    }
+
+    /// Rate of the encoder at a step of `steps`, counted from 1: `lr (1 - step / steps)^power`.
+    pub fn rate(&self, step: usize, steps: usize) -> f64 {
+        let left = 1.0 - step as f64 / steps as f64;
         self.lr * left.max(0.0).powf(self.power)
     }
 
@@ -88,10 +117,10 @@ mod tests {
 
     #[test]
     fn the_rate_falls_polynomially_to_zero() {
-        let recipe = Recipe::reference(100);
-        assert!((recipe.rate(1) - 0.01 * 0.99f64.powf(0.9)).abs() < 1e-12);
-        assert!((recipe.rate(50) - 0.01 * 0.5f64.powf(0.9)).abs() < 1e-12);
-        assert_eq!(recipe.rate(100), 0.0);
-        assert_eq!(recipe.rate(101), 0.0);
+        let recipe = Recipe::reference();
+        assert!((recipe.rate(1, 100) - 0.01 * 0.99f64.powf(0.9)).abs() < 1e-12);
+        assert!((recipe.rate(50, 100) - 0.01 * 0.5f64.powf(0.9)).abs() < 1e-12);
+        assert_eq!(recipe.rate(100, 100), 0.0);
+        assert_eq!(recipe.rate(101, 100), 0.0);
     }
 }

@@ -1,9 +1,12 @@
 //! One step after another: roles, losses, gradients, new weights.
 
+use std::{ops::Range, thread};
+
 use burn::{
-    module::Module,
-    optim::{GradientsParams, ModuleOptimizer},
-    tensor::{Device, Tensor},
+    module::{Module, ParamGroup},
+    optim::{GradientsAccumulator, GradientsParams, ModuleOptimizer},
+    store::RecordError,
+    tensor::{Bytes, Device, Tensor},
 };
 use protoseg_core::{LabelMap, seed};
 
@@ -15,7 +18,63 @@ use crate::{
         method::Parts,
         options::Options,
     },
+    weights::with_ids_by_name,
 };
+
+/// What a trainer is told once.
+#[derive(Clone, Debug)]
+pub struct TrainerConfig {
+    pub n_base: usize,
+    /// The row that stands apart when roles are drawn, if any.
+    pub apart: Option<u16>,
+    pub parts: Parts,
+    pub options: Options,
+    pub recipe: Recipe,
+    /// Of the whole run.
+    pub steps: usize,
+    pub seed: u64,
+    /// Shares of a batch that go through the network one after the other on each device; their gradients are averaged.
+    pub accumulate: usize,
+    /// Replicas beyond the network's own device. Each learns from its own shares, with batch statistics and fake roles
+    /// of its own.
+    pub more_devices: Vec<Device>,
+    /// The encoder's batch-norm keeps its running statistics, its scale and its shift.
+    pub freeze_batch_norm: bool,
+    /// Recompute what is cheap in the backward pass instead of keeping it.
+    pub gradient_checkpointing: bool,
+}
+
+impl TrainerConfig {
+    /// One device, the whole batch at once, nothing frozen.
+    pub fn new(
+        n_base: usize,
+        apart: Option<u16>,
+        parts: Parts,
+        options: Options,
+        recipe: Recipe,
+        steps: usize,
+        seed: u64,
+    ) -> Self {
+        Self {
+            n_base,
+            apart,
+            parts,
+            options,
+            recipe,
+            steps,
+            seed,
+            accumulate: 1,
+            more_devices: Vec::new(),
+            freeze_batch_norm: false,
+            gradient_checkpointing: false,
+        }
+    }
+
+    /// In how many shares a batch is learned.
+    fn shares(&self) -> usize {
+        self.accumulate * (1 + self.more_devices.len())
+    }
+}
 
 /// What a step was like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +85,7 @@ pub struct StepReport {
     pub rate: f64,
     pub loss: f32,
     pub main_loss: f32,
+    pub aux_loss: Option<f32>,
 }
 
 /// A network in training.
@@ -33,35 +93,47 @@ pub struct Trainer {
     /// On an autodiff device. Taken out during a step only.
     network: Option<Network>,
     optimizer: ModuleOptimizer,
-    recipe: Recipe,
-    parts: Parts,
-    options: Options,
-    n_base: usize,
-    background: Option<u16>,
-    seed: u64,
+    config: TrainerConfig,
     step: usize,
 }
 
 impl Trainer {
-    /// `network` lives on any device; it is moved to its autodiff side. `background` is the row that stands apart when
-    /// roles are drawn, if any.
-    pub fn new(
-        network: Network,
-        n_base: usize,
-        background: Option<u16>,
-        parts: Parts,
-        options: Options,
-        recipe: Recipe,
-        seed: u64,
-    ) -> Self {
-        let optimizer = recipe.optimizer();
-        let network = Some(network.train());
-        Self { network, optimizer, recipe, parts, options, n_base, background, seed, step: 0 }
+    /// `network` lives on any device; it is moved to its autodiff side.
+    pub fn new(network: Network, config: TrainerConfig) -> Self {
+        // Burn's optimisers know parameters by id: ids from names are the same in the process that resumes.
+        let mut network = with_ids_by_name(network).train();
+        if config.freeze_batch_norm {
+            let batch_norm = ParamGroup::from_regex("^encoder[.].*bn").expect("the pattern is well formed");
+            network = network.freeze_group(batch_norm);
+        }
+        let optimizer = config.recipe.optimizer();
+        Self { network: Some(network), optimizer, config, step: 0 }
+    }
+
+    fn current(&self) -> &Network {
+        self.network.as_ref().expect("a network is between steps")
     }
 
     /// The network as it predicts now, without gradients.
     pub fn network(&self) -> Network {
-        self.network.as_ref().expect("a network is between steps").valid()
+        self.current().valid()
+    }
+
+    /// Steps done.
+    pub fn steps(&self) -> usize {
+        self.step
+    }
+
+    /// What the optimiser remembers.
+    pub fn optimizer_state(&self) -> Result<Bytes, RecordError> {
+        self.optimizer.into_bytes()
+    }
+
+    /// Goes on after `step` steps with the weights that the trainer was made with and this memory.
+    pub fn resume(mut self, step: usize, optimizer: Bytes) -> Result<Self, RecordError> {
+        self.optimizer = self.optimizer.from_bytes(optimizer)?;
+        self.step = step;
+        Ok(self)
     }
 
     /// Learns from one batch, `[batch, 3, height, width]` with labels of that size. Everything random in it depends on
@@ -69,26 +141,120 @@ impl Trainer {
     pub fn step(&mut self, images: Tensor<4>, labels: &[LabelMap]) -> StepReport {
         let network = self.network.take().expect("a network is between steps");
         self.step += 1;
-        let device: Device = images.device().autodiff();
-        let images = images.to_device(&device);
-        let [batch, _, height, width] = images.dims();
-        let mut rng = seed::stream(self.seed, &[self.step as u64]);
-        device.seed(self.seed.wrapping_add(self.step as u64));
+        let shares = self.shares(&network, &images, labels);
+        let learned = self.learn_shares(&network, shares);
 
-        let support = &labels[fake_support_start(batch, self.options.fake_support)..];
-        let stride = network.encoder.output_stride();
-        let map = [height, width].map(|side| side.div_ceil(stride));
-        let present = present_classes(support, map);
-        let roles = FakeRoles::draw(&present, self.background, &self.options, &mut rng);
-        let losses = batch_losses(&network, images, labels, self.n_base, &roles, self.parts, &self.options);
+        let scale = 1.0 / learned.len() as f32;
+        let mean = |value: fn(&ShareReport) -> Option<f32>| {
+            learned.iter().map(|(_, report)| value(report)).sum::<Option<f32>>().map(|sum| sum * scale)
+        };
         let report = StepReport {
             step: self.step,
-            rate: self.recipe.rate(self.step),
-            loss: losses.total.clone().into_scalar(),
-            main_loss: losses.main.into_scalar(),
+            rate: self.config.recipe.rate(self.step, self.config.steps),
+            loss: mean(|report| Some(report.loss)).unwrap_or(f32::NAN),
+            main_loss: mean(|report| Some(report.main_loss)).unwrap_or(f32::NAN),
+            aux_loss: mean(|report| report.aux_loss),
         };
-        let grads = GradientsParams::from_grads(losses.total.backward(), &network);
-        self.network = Some(self.optimizer.step(report.rate, network, grads));
+        let mut sum = GradientsAccumulator::new();
+        for (grads, _) in learned {
+            sum.accumulate(&network, grads);
+        }
+        self.network = Some(self.optimizer.step(report.rate, network, sum.grads()));
         report
     }
+
+    /// Equal parts of the batch in order, each with its device and its roles.
+    fn shares<'a>(&self, network: &Network, images: &Tensor<4>, labels: &'a [LabelMap]) -> Vec<Share<'a>> {
+        let [batch, _, height, width] = images.dims();
+        let count = self.config.shares();
+        assert!(batch.is_multiple_of(count), "a batch of {batch} in {count} shares");
+        let stride = network.encoder.output_stride();
+        let map = [height, width].map(|side| side.div_ceil(stride));
+        let size = batch / count;
+        let devices = std::iter::once(images.device()).chain(self.config.more_devices.iter().cloned());
+        let places = devices.flat_map(|device| std::iter::repeat_n(device, self.config.accumulate));
+        let share = |(index, device): (usize, Device)| {
+            let range = index * size..(index + 1) * size;
+            let labels = &labels[range.clone()];
+            let support = &labels[fake_support_start(size, self.config.options.fake_support)..];
+            let mut rng = seed::stream(self.config.seed, &[self.step as u64, index as u64]);
+            let present = present_classes(support, map);
+            let roles = FakeRoles::draw(&present, self.config.apart, &mut rng);
+            let images = images.clone().slice_dim(0, range.clone());
+            Share { range, images, labels, device, roles }
+        };
+        places.enumerate().map(share).collect()
+    }
+
+    /// Gradients of every share, in the order of the shares. Devices work side by side, the shares of one in turn.
+    fn learn_shares(&self, network: &Network, shares: Vec<Share>) -> Vec<(GradientsParams, ShareReport)> {
+        if self.config.more_devices.is_empty() {
+            return shares.into_iter().map(|share| self.learn(network, share)).collect();
+        }
+        let home = network.classifier.device();
+        let mut shares = shares.into_iter();
+        let by_device: Vec<Vec<Share>> = std::iter::from_fn(|| {
+            let own: Vec<Share> = shares.by_ref().take(self.config.accumulate).collect();
+            (!own.is_empty()).then_some(own)
+        })
+        .collect();
+        thread::scope(|scope| {
+            let replicas: Vec<_> = by_device
+                .into_iter()
+                .map(|own| {
+                    let replica = network.clone().fork(&own[0].device.clone().autodiff());
+                    let home = &home;
+                    scope.spawn(move || -> Vec<_> {
+                        own.into_iter()
+                            .map(|share| {
+                                let (grads, report) = self.learn(&replica, share);
+                                (grads.to_device(home, &replica), report)
+                            })
+                            .collect()
+                    })
+                })
+                .collect();
+            let join =
+                |replica: thread::ScopedJoinHandle<_>| replica.join().expect("a replica's thread ended");
+            replicas.into_iter().flat_map(join).collect()
+        })
+    }
+
+    fn learn(&self, network: &Network, share: Share) -> (GradientsParams, ShareReport) {
+        let config = &self.config;
+        let mut device = share.device.autodiff();
+        if config.gradient_checkpointing {
+            device = device.gradient_checkpointing();
+        }
+        // Of the device's generator, from which dropout draws.
+        device
+            .seed(config.seed.wrapping_add((self.step as u64) << 16).wrapping_add(share.range.start as u64));
+        let images = share.images.to_device(&device);
+        let Share { labels, roles, .. } = share;
+        let losses =
+            batch_losses(network, images, labels, config.n_base, &roles, config.parts, &config.options);
+        let report = ShareReport {
+            loss: losses.total.clone().into_scalar(),
+            main_loss: losses.main.into_scalar(),
+            aux_loss: losses.aux.map(|aux| aux.into_scalar()),
+        };
+        let mean = losses.total.div_scalar(config.shares() as f32);
+        (GradientsParams::from_grads(mean.backward(), network), report)
+    }
+}
+
+/// A part of a batch that goes through the network at once.
+struct Share<'a> {
+    /// Its images' places in the batch.
+    range: Range<usize>,
+    images: Tensor<4>,
+    labels: &'a [LabelMap],
+    device: Device,
+    roles: FakeRoles,
+}
+
+struct ShareReport {
+    loss: f32,
+    main_loss: f32,
+    aux_loss: Option<f32>,
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use burn::{
-    module::{Module, ModuleMapper, ModuleVisitor, Param},
+    module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId},
     tensor::{Tensor, TensorData},
 };
 
@@ -68,6 +68,34 @@ pub(crate) fn collect<M: Module>(module: &M) -> Vec<(String, TensorData)> {
     let mut values = Values::default();
     module.visit(&mut values);
     values.tensors
+}
+
+/// `module` with parameter ids that follow from their names, the same in every process.
+pub(crate) fn with_ids_by_name<M: Module>(module: M) -> M {
+    module.map(&mut Ids::default())
+}
+
+#[derive(Default)]
+struct Ids {
+    path: Path,
+}
+
+impl ModuleMapper for Ids {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _: &str, container: &str) {
+        self.path.exit(container);
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        // FNV-1a: some fixed function of the name; two of a network's few hundred names never meet in 64 bits.
+        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        let id = self.path.name().bytes().fold(0xCBF2_9CE4_8422_2325, hash);
+        let value = param.val();
+        param.transform_for_load(value, ParamId::from(id))
+    }
 }
 
 /// Where a walk through a module is. Enum variants are no part of a name: which head it is, the config says.

@@ -76,21 +76,30 @@ impl Checkpoint {
         self.tensors.get(name).map(|tensor| tensor.shape.as_slice())
     }
 
-    /// The values of a tensor that [`Self::names`] lists, as f32; every one of them is finite.
-    pub fn read(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
+    /// The bytes of a tensor that [`Self::names`] lists.
+    pub(crate) fn bytes(&self, name: &str) -> Result<Vec<u8>, WeightsError> {
         let tensor = &self.tensors[name];
         let read = |source| WeightsError::Read { path: self.path.clone(), source };
-        let values = match &tensor.source {
+        match &tensor.source {
             Source::Raw { file, offset, dtype } => {
                 let elements: usize = tensor.shape.iter().product();
                 let mut bytes = vec![0; elements * dtype.bitsize() / 8];
                 let mut file = file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 file.seek(SeekFrom::Start(*offset)).map_err(read)?;
                 file.read_exact(&mut bytes).map_err(read)?;
-                to_f32(&bytes, *dtype)
+                Ok(bytes)
             }
-            Source::Torch(tensor) => to_f32(&tensor.read().map_err(read)?, dtype_of(tensor.dtype())),
+            Source::Torch(tensor) => tensor.read().map_err(read),
+        }
+    }
+
+    /// The values of a tensor that [`Self::names`] lists, as f32; every one of them is finite.
+    pub fn read(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
+        let dtype = match &self.tensors[name].source {
+            Source::Raw { dtype, .. } => *dtype,
+            Source::Torch(tensor) => dtype_of(tensor.dtype()),
         };
+        let values = to_f32(&self.bytes(name)?, dtype);
         let values = values.ok_or_else(|| WeightsError::Format {
             path: self.path.clone(),
             reason: format!("tensor `{name}` is not of a float type"),

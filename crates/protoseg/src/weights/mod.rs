@@ -10,6 +10,7 @@ mod encoder;
 mod error;
 mod gfsseg;
 mod pickle;
+mod write;
 
 pub use assign::{Rename, assign};
 pub use checkpoint::Checkpoint;
@@ -17,4 +18,5 @@ pub use encoder::{load_encoder, read_encoder_config};
 pub use error::WeightsError;
 pub use gfsseg::import_gfsseg;
 
-pub(crate) use assign::{collect, shapes};
+pub(crate) use assign::{collect, shapes, with_ids_by_name};
+pub(crate) use write::{TEMPORARY, write_safetensors};

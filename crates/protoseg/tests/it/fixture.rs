@@ -68,6 +68,7 @@ pub fn tiny_model(
         fold: None,
         novel_pixels: None,
         seed: Some(11),
+        selected: None,
     };
     Model {
         network: network.init(&device).unwrap(),

@@ -10,7 +10,7 @@ use protoseg::{
     device::cpu,
     network::Network,
     prototype::{method::Method, options::Preset},
-    train::{Recipe, StepReport, Trainer},
+    train::{Recipe, StepReport, Trainer, TrainerConfig},
 };
 use protoseg_testing::stream;
 
@@ -18,9 +18,9 @@ use crate::fixture::{tiny_config, values};
 
 /// The same four images again and again: three classes in stripes, told apart by their colour.
 fn run(network: Network, images: Tensor<4>, steps: usize) -> (Vec<StepReport>, Vec<f32>) {
-    let recipe = Recipe { lr: 0.005, ..Recipe::reference(steps) };
+    let recipe = Recipe { lr: 0.005, ..Recipe::reference() };
     let (parts, options) = (Method::Capl.training(), Preset::Reference.options());
-    let mut trainer = Trainer::new(network, 3, Some(0), parts, options, recipe, 5);
+    let mut trainer = Trainer::new(network, TrainerConfig::new(3, Some(0), parts, options, recipe, steps, 5));
     let labels: Vec<LabelMap> = (0..4)
         .map(|image| LabelMap::new(41, 41, (0..41 * 41).map(|pixel| label(image, pixel)).collect()))
         .collect();

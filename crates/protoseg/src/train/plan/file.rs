@@ -1,0 +1,77 @@
+//! Plans in files. What is wrong with one is said with its line.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use toml::de::{DeTable, DeValue};
+
+use super::Plan;
+use crate::config::ConfigError;
+
+/// A plan that cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    #[error("cannot read `{}`: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("`{}` is no plan for training\n{reason}", path.display())]
+    Format { path: PathBuf, reason: String },
+    #[error("`{}`, line {line}: {source}", path.display())]
+    Value { path: PathBuf, line: usize, source: ConfigError },
+    /// Not in the file: from a flag or a default.
+    #[error(transparent)]
+    Given(#[from] ConfigError),
+}
+
+impl Plan {
+    /// Reads a plan. Paths in it are relative to the file.
+    pub fn read(path: &Path) -> Result<Self, PlanError> {
+        let text = fs::read_to_string(path)
+            .map_err(|source| PlanError::Read { path: path.to_path_buf(), source })?;
+        let mut plan: Self = toml::from_str(&text).map_err(|error| PlanError::Format {
+            path: path.to_path_buf(),
+            reason: error.to_string().trim_end().to_string(),
+        })?;
+        let beside = |file: &Path| path.parent().unwrap_or(Path::new("")).join(file);
+        if Path::new(&plan.data.source).components().count() > 0 && beside(plan.data.source.as_ref()).exists()
+        {
+            plan.data.source = beside(plan.data.source.as_ref()).to_string_lossy().into_owned();
+        }
+        plan.data.root = plan.data.root.map(|root| beside(&root));
+        plan.network.init = plan.network.init.map(|init| beside(&init));
+        Ok(plan)
+    }
+
+    /// Checks a plan; `file` is where it was read from, to name the line of what cannot be.
+    pub fn check_file(&self, file: Option<&Path>) -> Result<(), PlanError> {
+        let Err(source) = self.check() else { return Ok(()) };
+        let line = file.and_then(|file| line_of(&fs::read_to_string(file).ok()?, &source.key));
+        Err(match (file, line) {
+            (Some(path), Some(line)) => PlanError::Value { path: path.to_path_buf(), line, source },
+            _ => PlanError::Given(source),
+        })
+    }
+
+    /// The plan as a file.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a plan is plain data")
+    }
+}
+
+/// The line in which a dotted key stands, counted from 1; of the innermost table that is there.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let document = DeTable::parse(text).ok()?;
+    let mut table = document.get_ref();
+    let mut found = None;
+    for part in key.split('.') {
+        let Some((name, value)) = table.iter().find(|(name, _)| name.get_ref() == part) else { break };
+        found = Some(name.span().start);
+        match value.get_ref() {
+            DeValue::Table(inner) => table = inner,
+            _ => break,
+        }
+    }
+    let before = &text.as_bytes()[..found?];
+    Some(before.iter().filter(|&&byte| byte == b'\n').count() + 1)
+}

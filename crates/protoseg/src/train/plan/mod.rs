@@ -1,0 +1,420 @@
+//! What a training run is to do: one TOML file, every value of which has a default that is the reference's.
+//!
+//! A plan is read, changed by flags, checked, and saved with the run as it was run.
+
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use protoseg_core::{Augment, NovelPixels};
+use protoseg_data::OnError;
+use serde::{Deserialize, Serialize};
+
+pub use file::PlanError;
+
+use super::Recipe;
+use crate::{
+    config::{ConfigError, NetworkConfig},
+    decoder::DecoderKind,
+    encoder::{EncoderConfig, ResNetConfig, Stem, StrideOn, VggConfig},
+    prototype::{
+        method::Method,
+        options::{Options, Preset},
+    },
+};
+
+/// Everything that decides a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Plan {
+    /// A row of the ablation table.
+    pub method: Method,
+    /// Where paper and reference differ: which of them to follow.
+    pub preset: Preset,
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// One device, or several that share each batch.
+    pub devices: Vec<String>,
+    pub data: DataPlan,
+    pub network: NetworkPlan,
+    pub training: TrainingPlan,
+    pub optimizer: Recipe,
+    pub augment: AugmentPlan,
+    pub validation: ValidationPlan,
+    pub checkpoint: CheckpointPlan,
+    /// Changes to single options of the preset.
+    #[serde(skip_serializing_if = "toml::Table::is_empty")]
+    pub options: toml::Table,
+}
+
+/// Which images.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DataPlan {
+    /// A folder, a .toml file, or a benchmark's name.
+    pub source: String,
+    /// The folder of a benchmark that is given by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<PathBuf>,
+    pub fold: usize,
+    /// What happens to pixels of novel classes; by default what the data set says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub novel_pixels: Option<NovelPixels>,
+    /// What an unreadable image does: `stop` the run, or `skip` it and warn.
+    pub on_error: OnError,
+    /// Threads that read and augment.
+    pub workers: usize,
+}
+
+/// Which network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkPlan {
+    /// `resnet10` to `resnet152`, or `vgg16`; by default what `init` holds, else `resnet50`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoder: Option<String>,
+    pub decoder: DecoderKind,
+    /// Of a ResNet; by default what `init` holds, else `deep`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stem: Option<Stem>,
+    /// Of a ResNet with bottlenecks; by default what `init` holds, else `3x3`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stride_on: Option<StrideOn>,
+    pub output_stride: usize,
+    /// Of a ResNet: all channel counts are multiplied by this.
+    pub width: f64,
+    pub dim: usize,
+    pub dropout: f64,
+    pub aux_head: bool,
+    /// Weights that the encoder starts from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init: Option<PathBuf>,
+    /// The encoder's batch-norm stays as `init` has it.
+    pub freeze_batch_norm: bool,
+}
+
+/// How long, and in what pieces.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrainingPlan {
+    pub epochs: usize,
+    /// Images that one step learns from.
+    pub batch: usize,
+    /// In how many parts a device takes its share of the batch, one after the other.
+    pub accumulate: usize,
+    /// Side of the training crops.
+    pub crop: usize,
+    /// Side of the canvas that the trained model predicts on; by default the crop's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<usize>,
+    /// Recompute cheap layers in the backward pass instead of keeping them.
+    pub gradient_checkpointing: bool,
+}
+
+/// How crops are varied.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AugmentPlan {
+    /// Smallest and largest scale.
+    pub scale: [f64; 2],
+    /// Largest rotation to either side in degrees, and how often.
+    pub rotate: f64,
+    pub rotate_p: f64,
+    pub blur_p: f64,
+    pub flip_p: f64,
+}
+
+/// How the run is judged while it goes on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ValidationPlan {
+    /// `none`, `holdout` (a share of the training images, which are then not trained on), or a split of the data set.
+    pub on: String,
+    /// Of the training images, for `holdout`.
+    pub share: f64,
+    /// Epochs from one to the next.
+    pub every: usize,
+    /// At most so many images.
+    pub images: usize,
+}
+
+/// When the run is saved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CheckpointPlan {
+    /// Steps from one to the next; 0 is once an epoch.
+    pub every: usize,
+    /// How many are kept. With one there is nothing to fall back on when it is damaged.
+    pub keep: usize,
+}
+
+/// `validation.on` without any.
+pub const NO_VALIDATION: &str = "none";
+/// `validation.on` for a part of the training images.
+pub const HOLDOUT: &str = "holdout";
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            method: Method::Capl,
+            preset: Preset::Reference,
+            seed: 321,
+            devices: vec!["cpu".to_string()],
+            data: DataPlan::default(),
+            network: NetworkPlan::default(),
+            training: TrainingPlan::default(),
+            optimizer: Recipe::reference(),
+            augment: AugmentPlan::default(),
+            validation: ValidationPlan::default(),
+            checkpoint: CheckpointPlan::default(),
+            options: toml::Table::new(),
+        }
+    }
+}
+
+impl Default for DataPlan {
+    fn default() -> Self {
+        Self {
+            source: String::new(),
+            root: None,
+            fold: 0,
+            novel_pixels: None,
+            on_error: OnError::Stop,
+            workers: 1,
+        }
+    }
+}
+
+impl Default for NetworkPlan {
+    fn default() -> Self {
+        Self {
+            encoder: None,
+            decoder: DecoderKind::PspNet,
+            stem: None,
+            stride_on: None,
+            output_stride: 8,
+            width: 1.0,
+            dim: 512,
+            dropout: 0.1,
+            aux_head: true,
+            init: None,
+            freeze_batch_norm: false,
+        }
+    }
+}
+
+impl Default for TrainingPlan {
+    fn default() -> Self {
+        Self { epochs: 50, batch: 6, accumulate: 1, crop: 473, size: None, gradient_checkpointing: false }
+    }
+}
+
+impl Default for AugmentPlan {
+    fn default() -> Self {
+        let Augment { scale, rotate, rotate_p, blur_p, flip_p, .. } = Augment::reference(1);
+        Self { scale, rotate: rotate[1], rotate_p, blur_p, flip_p }
+    }
+}
+
+impl Default for ValidationPlan {
+    fn default() -> Self {
+        Self { on: HOLDOUT.to_string(), share: 0.1, every: 1, images: 100 }
+    }
+}
+
+impl Default for CheckpointPlan {
+    fn default() -> Self {
+        Self { every: 0, keep: 2 }
+    }
+}
+
+impl Plan {
+    /// The preset's options with this plan's changes.
+    pub fn resolve_options(&self) -> Result<Options, ConfigError> {
+        let mut table = toml::Table::try_from(self.preset.options()).expect("options are plain data");
+        merge(&mut table, &self.options);
+        table.try_into().map_err(|error: toml::de::Error| {
+            ConfigError::new("options", error.message(), "the names and values that docs/method.md lists")
+        })
+    }
+
+    /// The random transforms of training.
+    pub fn transforms(&self) -> Augment {
+        let AugmentPlan { scale, rotate, rotate_p, blur_p, flip_p } = self.augment;
+        let rotate = [-rotate, rotate];
+        Augment { scale, rotate, rotate_p, blur_p, flip_p, ..Augment::reference(self.training.crop) }
+    }
+
+    /// Side of the canvas that the trained model predicts on.
+    pub fn size(&self) -> usize {
+        self.training.size.unwrap_or(self.training.crop)
+    }
+
+    /// Refuses what cannot be, before anything is read or written.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let refuse =
+            |key, got: &dyn ToString, expected| Err(ConfigError::new(key, got.to_string(), expected));
+        let (data, training, augment) = (&self.data, &self.training, &self.augment);
+        if data.source.is_empty() {
+            return refuse("data.source", &"\"\"", "a folder, a .toml file, or a benchmark's name (--data)");
+        }
+        if !(1..=64).contains(&data.workers) {
+            return refuse("data.workers", &data.workers, "1 to 64 threads");
+        }
+        if self.devices.is_empty() {
+            return refuse("devices", &"[]", "at least one device");
+        }
+        if !(1..=100_000).contains(&training.epochs) {
+            return refuse("training.epochs", &training.epochs, "1 to 100000");
+        }
+        if !(1..=64).contains(&training.accumulate) {
+            return refuse("training.accumulate", &training.accumulate, "1 to 64 parts");
+        }
+        let shares = training.accumulate * self.devices.len();
+        if !training.batch.is_multiple_of(shares) || training.batch < 2 * shares || training.batch > 4096 {
+            let expected =
+                "at most 4096, with at least 2 images for each device and part, the same number for each";
+            return refuse("training.batch", &training.batch, expected);
+        }
+        if !(17..=4096).contains(&training.crop) {
+            return refuse("training.crop", &training.crop, "a side from 17 to 4096 pixels");
+        }
+        if !(17..=8192).contains(&self.size()) {
+            return refuse("training.size", &self.size(), "a side from 17 to 8192 pixels");
+        }
+        let [least, most] = augment.scale;
+        if !(0.1..=10.0).contains(&least) || !(least..=10.0).contains(&most) {
+            let got = format!("[{least}, {most}]");
+            return refuse("augment.scale", &got, "two numbers from 0.1 to 10, the smaller first");
+        }
+        if !(0.0..=180.0).contains(&augment.rotate) {
+            return refuse("augment.rotate", &augment.rotate, "0 to 180 degrees");
+        }
+        let chances = [
+            ("augment.rotate_p", augment.rotate_p),
+            ("augment.blur_p", augment.blur_p),
+            ("augment.flip_p", augment.flip_p),
+        ];
+        for (key, chance) in chances {
+            if !(0.0..=1.0).contains(&chance) {
+                return refuse(key, &chance, "a probability from 0 to 1");
+            }
+        }
+        let validation = &self.validation;
+        if !(validation.share > 0.0 && validation.share <= 0.5) {
+            return refuse("validation.share", &validation.share, "a share above 0 and up to 0.5");
+        }
+        if validation.every == 0 {
+            return refuse("validation.every", &0, "1 or more epochs");
+        }
+        if validation.images == 0 {
+            return refuse("validation.images", &0, "1 or more images");
+        }
+        if !(1..=100).contains(&self.checkpoint.keep) {
+            return refuse("checkpoint.keep", &self.checkpoint.keep, "1 to 100 checkpoints");
+        }
+        self.optimizer.validate()?;
+        self.resolve_options()?;
+        self.network.config(self.network.encoder_config(None)?, 1).validate().map_err(|error| {
+            let key = error.key.strip_prefix("encoder.").unwrap_or(&error.key);
+            ConfigError { key: format!("network.{key}"), ..error }
+        })
+    }
+}
+
+impl NetworkPlan {
+    /// Sets encoder and decoder by one name: `pspnet50`, `deeplabv3-resnet101`, `fcn18`, `project-vgg16`.
+    pub fn set_arch(&mut self, arch: &str) -> Result<(), ConfigError> {
+        let decoders = [
+            ("pspnet", DecoderKind::PspNet),
+            ("deeplabv3", DecoderKind::DeepLabV3),
+            ("fcn", DecoderKind::Fcn),
+            ("project", DecoderKind::Project),
+        ];
+        let found = decoders.into_iter().find_map(|(name, kind)| Some((arch.strip_prefix(name)?, kind)));
+        let unknown = || {
+            ConfigError::new(
+                "arch",
+                arch,
+                "pspnet, deeplabv3, fcn or project, then a depth or encoder: pspnet50, fcn-vgg16",
+            )
+        };
+        let (encoder, decoder) = found.ok_or_else(unknown)?;
+        let encoder = encoder.trim_start_matches('-');
+        let encoder = match encoder.parse::<usize>() {
+            Ok(depth) => format!("resnet{depth}"),
+            Err(_) => encoder.to_string(),
+        };
+        parse_encoder(&encoder).ok_or_else(unknown)?;
+        self.encoder = Some(encoder);
+        self.decoder = decoder;
+        Ok(())
+    }
+
+    /// The network around an encoder, without gates.
+    pub fn config(&self, encoder: EncoderConfig, rows: usize) -> NetworkConfig {
+        NetworkConfig {
+            encoder,
+            decoder: self.decoder,
+            dim: self.dim,
+            dropout: self.dropout,
+            aux_head: self.aux_head,
+            support_mlp: false,
+            query_mlp: false,
+            rows,
+        }
+    }
+
+    /// The encoder: as said here, else as the weights that it starts from have it, else the reference's.
+    pub fn encoder_config(&self, init: Option<&EncoderConfig>) -> Result<EncoderConfig, ConfigError> {
+        let expected = "resnet10, resnet18, resnet34, resnet50, resnet101, resnet152 or vgg16";
+        let said = match &self.encoder {
+            Some(name) => Some(
+                parse_encoder(name)
+                    .ok_or_else(|| ConfigError::new("network.encoder", format!("{name:?}"), expected))?,
+            ),
+            None => None,
+        };
+        let base = match (said, init) {
+            // Stem and stride are the weights' to say where the plan does not.
+            (Some(EncoderConfig::ResNet(said)), Some(EncoderConfig::ResNet(found))) => {
+                EncoderConfig::ResNet(ResNetConfig { depth: said.depth, ..found.clone() })
+            }
+            (Some(said), _) => said,
+            (None, Some(found)) => found.clone(),
+            (None, None) => EncoderConfig::ResNet(ResNetConfig::new(50)),
+        };
+        Ok(match base {
+            EncoderConfig::ResNet(resnet) => EncoderConfig::ResNet(ResNetConfig {
+                stem: self.stem.unwrap_or(resnet.stem),
+                stride_on: self.stride_on.unwrap_or(resnet.stride_on),
+                output_stride: self.output_stride,
+                width: self.width,
+                ..resnet
+            }),
+            EncoderConfig::Vgg16(_) => EncoderConfig::Vgg16(VggConfig { output_stride: self.output_stride }),
+        })
+    }
+}
+
+fn parse_encoder(name: &str) -> Option<EncoderConfig> {
+    if name == "vgg16" {
+        return Some(EncoderConfig::Vgg16(VggConfig { output_stride: 8 }));
+    }
+    let config = ResNetConfig::new(name.strip_prefix("resnet")?.parse().ok()?);
+    config.validate().is_ok().then_some(EncoderConfig::ResNet(config))
+}
+
+/// `changes` over `table`, table by table.
+fn merge(table: &mut toml::Table, changes: &toml::Table) {
+    for (key, change) in changes {
+        match (table.get_mut(key), change) {
+            (Some(toml::Value::Table(inner)), toml::Value::Table(change)) => merge(inner, change),
+            _ => {
+                table.insert(key.clone(), change.clone());
+            }
+        }
+    }
+}

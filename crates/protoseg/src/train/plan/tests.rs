@@ -1,0 +1,116 @@
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+fn plan(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    std::fs::write(&path, text).unwrap();
+    (folder, path)
+}
+
+fn refusal(text: &str) -> String {
+    let (_folder, path) = plan(text);
+    match Plan::read(&path) {
+        Ok(plan) => plan.check_file(Some(&path)).unwrap_err().to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn an_empty_file_is_the_reference_s_recipe() {
+    let (_folder, path) = plan("");
+    let plan = Plan::read(&path).unwrap();
+    assert_eq!(plan, Plan::default());
+    assert_eq!((plan.training.epochs, plan.training.batch, plan.training.crop), (50, 6, 473));
+    assert_eq!(plan.optimizer, Recipe::reference());
+    assert_eq!(plan.transforms(), Augment::reference(473));
+    assert_eq!(plan.resolve_options().unwrap(), Preset::Reference.options());
+}
+
+#[test]
+fn a_plan_reads_back_as_it_was_written() {
+    let mut plan = Plan::default();
+    plan.data.source = "scenes".to_string();
+    plan.network.set_arch("fcn-vgg16").unwrap();
+    plan.options.insert("fusion".to_string(), "unit".into());
+    let (_folder, path) = self::plan(&plan.to_toml());
+    assert_eq!(Plan::read(&path).unwrap(), plan);
+}
+
+#[test]
+fn unknown_keys_are_shown_in_their_line() {
+    let error = refusal("[training]\nepochs = 3\nbathc = 4\n");
+    assert!(error.contains("line 3") && error.contains("bathc"), "{error}");
+    let error = refusal("method = \"kapl\"\n");
+    assert!(error.contains("kapl") && error.contains("dqce-mlp"), "{error}");
+}
+
+#[test]
+fn impossible_values_name_their_line_and_what_would_do() {
+    let start = "[data]\nsource = \"scenes\"\n";
+    let cases = [
+        ("[training]\nepochs = 2\nbatch = 1\n", "line 5", "`training.batch = 1`"),
+        ("[optimizer]\nlr = -0.1\n", "line 4", "`optimizer.lr = -0.1`"),
+        ("[augment]\nscale = [2.0, 0.5]\n", "line 4", "augment.scale"),
+        ("[network]\nencoder = \"resnet51\"\n", "line 4", "resnet101"),
+        ("[network]\noutput_stride = 12\n", "line 4", "output_stride"),
+        ("[options]\nfusion = \"loud\"\n", "line 3", "loud"),
+        ("[validation]\nshare = 0.9\n", "line 4", "validation.share"),
+    ];
+    for (text, line, word) in cases {
+        let error = refusal(&format!("{start}{text}"));
+        assert!(error.contains(line) && error.contains(word), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_value_that_no_line_has_is_refused_all_the_same() {
+    assert!(refusal("seed = 1\n").contains("data.source"));
+}
+
+#[test]
+fn options_change_single_rows_of_a_preset() {
+    let (_folder, path) =
+        plan("preset = \"paper\"\n[options]\nfusion = \"unit\"\n[options.loss]\naux = 0.4\n");
+    let options = Plan::read(&path).unwrap().resolve_options().unwrap();
+    let mut expected = Preset::Paper.options();
+    expected.fusion = crate::prototype::options::Fusion::Unit;
+    expected.loss.aux = 0.4;
+    assert_eq!(options, expected);
+}
+
+#[test]
+fn one_name_sets_encoder_and_decoder() {
+    let mut network = NetworkPlan::default();
+    let mut set = |arch: &str| network.set_arch(arch).map(|()| (network.decoder, network.encoder.clone()));
+    assert_eq!(set("pspnet50").unwrap(), (DecoderKind::PspNet, Some("resnet50".to_string())));
+    assert_eq!(set("deeplabv3-101").unwrap(), (DecoderKind::DeepLabV3, Some("resnet101".to_string())));
+    assert_eq!(set("project-vgg16").unwrap(), (DecoderKind::Project, Some("vgg16".to_string())));
+    for arch in ["pspnet", "unet50", "fcn7", "fcn-vgg19"] {
+        assert!(set(arch).is_err(), "{arch}");
+    }
+}
+
+#[test]
+fn weights_decide_what_the_plan_leaves_open() {
+    let found = EncoderConfig::ResNet(ResNetConfig {
+        stem: Stem::Classic,
+        stride_on: StrideOn::First1x1,
+        ..ResNetConfig::new(50)
+    });
+    let open = NetworkPlan::default();
+    assert_eq!(open.encoder_config(Some(&found)).unwrap(), found);
+    let said = NetworkPlan { stem: Some(Stem::Deep), output_stride: 16, ..NetworkPlan::default() };
+    let EncoderConfig::ResNet(resnet) = said.encoder_config(Some(&found)).unwrap() else { panic!() };
+    assert_eq!((resnet.stem, resnet.stride_on, resnet.output_stride), (Stem::Deep, StrideOn::First1x1, 16));
+}
+
+#[test]
+fn paths_are_beside_the_file() {
+    let (folder, path) = plan("[data]\nsource = \"msrc\"\nroot = \"photos\"\n[network]\ninit = \"w.pth\"\n");
+    let plan = Plan::read(&path).unwrap();
+    assert_eq!(plan.data.root.as_deref(), Some(folder.path().join("photos").as_path()));
+    assert_eq!(plan.network.init.as_deref(), Some(folder.path().join("w.pth").as_path()));
+    assert_eq!(Path::new(&plan.data.source), Path::new("msrc"));
+}
