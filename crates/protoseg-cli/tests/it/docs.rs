@@ -67,9 +67,10 @@ fn links_in_the_docs_lead_somewhere() {
 fn crates_use_only_what_lies_below_them() {
     let allowed = [
         ("protoseg-core", &[][..]),
+        ("protoseg-kernels", &[]),
         ("protoseg-testing", &[]),
         ("protoseg-data", &["protoseg-core"]),
-        ("protoseg", &["protoseg-core"]),
+        ("protoseg", &["protoseg-core", "protoseg-kernels"]),
         ("protoseg-cli", &["protoseg-core", "protoseg-data", "protoseg"]),
     ];
     for (name, below) in allowed {

@@ -15,7 +15,10 @@ pub use aspp::Aspp;
 pub use ppm::Ppm;
 pub use projector::Projector;
 
-use crate::nn::{Conv, ConvNorm, Cost, Dropout2d};
+use crate::{
+    bridge,
+    nn::{Conv, ConvNorm, Cost, Dropout2d},
+};
 
 /// Which decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +105,7 @@ impl Decoder {
                 head.projector.forward(head.dropout.forward(merged))
             }
             Self::Fcn(projector) => projector.forward(x),
-            Self::Project(conv) => conv.forward(x),
+            Self::Project(conv) => bridge::conv(conv, x),
         }
     }
 

@@ -9,14 +9,13 @@
 use burn::{
     module::Module,
     nn::conv::Conv2d,
-    tensor::{
-        Device, Tensor, TensorData,
-        module::{adaptive_avg_pool2d, conv2d},
-        ops::ConvOptions,
-    },
+    tensor::{Device, Tensor, TensorData, module::adaptive_avg_pool2d},
 };
 
-use crate::nn::{Conv, ConvNorm, Cost, upsample};
+use crate::{
+    bridge::{ConvGeometry, conv2d},
+    nn::{Conv, ConvNorm, Cost, upsample},
+};
 
 /// Sides of the pyramid's maps.
 const BINS: [usize; 4] = [1, 2, 3, 6];
@@ -75,7 +74,8 @@ impl Ppm {
         let spread = spread_matrix(height, width, &x.device());
         let pyramid = mixed.matmul(spread.unsqueeze()).reshape([batch, to, height, width]);
 
-        let own = conv2d(x, weight.slice_dim(1, 0..from), None, ConvOptions::new([1, 1], [1, 1], [1, 1], 1));
+        let own =
+            conv2d(x, weight.slice_dim(1, 0..from), ConvGeometry { stride: 1, dilation: 1, padding: 1 });
         own + pyramid
     }
 

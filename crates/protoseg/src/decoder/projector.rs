@@ -7,7 +7,10 @@ use burn::{
     tensor::{Device, Tensor, activation::relu},
 };
 
-use crate::nn::{Conv, ConvNorm, Cost, Dropout2d};
+use crate::{
+    bridge::conv,
+    nn::{Conv, ConvNorm, Cost, Dropout2d},
+};
 
 /// `[batch, from, h, w]` -> `[batch, dim, h, w]`.
 #[derive(Module, Debug)]
@@ -27,13 +30,13 @@ impl Projector {
     }
 
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        self.finish(self.conv.conv.forward(x))
+        self.finish(conv(&self.conv.conv, x))
     }
 
     /// Everything behind the first convolution.
     pub(super) fn finish(&self, convolved: Tensor<4>) -> Tensor<4> {
         let x = relu(self.conv.bn.forward(convolved));
-        self.out.forward(self.dropout.forward(x))
+        conv(&self.out, self.dropout.forward(x))
     }
 
     pub(crate) fn cost(&self, cost: &mut Cost, size: [usize; 2]) {

@@ -15,6 +15,7 @@ use burn::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    bridge::conv,
     config::ConfigError,
     nn::{BatchNorm, Conv, ConvNorm, Cost, max_pool_3x3},
 };
@@ -278,8 +279,8 @@ impl Basic {
     }
 
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let out = relu(self.bn1.forward(self.conv1.forward(x.clone())));
-        let out = self.bn2.forward(self.conv2.forward(out));
+        let out = relu(self.bn1.forward(conv(&self.conv1, x.clone())));
+        let out = self.bn2.forward(conv(&self.conv2, out));
         relu(out + shortcut(&self.downsample, x))
     }
 }
@@ -316,9 +317,9 @@ impl Bottleneck {
     }
 
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let out = relu(self.bn1.forward(self.conv1.forward(x.clone())));
-        let out = relu(self.bn2.forward(self.conv2.forward(out)));
-        let out = self.bn3.forward(self.conv3.forward(out));
+        let out = relu(self.bn1.forward(conv(&self.conv1, x.clone())));
+        let out = relu(self.bn2.forward(conv(&self.conv2, out)));
+        let out = self.bn3.forward(conv(&self.conv3, out));
         relu(out + shortcut(&self.downsample, x))
     }
 }

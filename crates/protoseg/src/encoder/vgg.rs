@@ -12,6 +12,7 @@ use burn::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    bridge,
     config::ConfigError,
     nn::{Conv, Cost, max_pool_3x3},
 };
@@ -88,7 +89,7 @@ impl Vgg {
             }
             let convs = &self.blocks[block].convs;
             for (i, conv) in convs.iter().enumerate() {
-                x = conv.forward(x.clone());
+                x = bridge::conv(conv, x.clone());
                 let is_last = block == 4 && i + 1 == convs.len();
                 if !is_last {
                     x = relu(x.clone());

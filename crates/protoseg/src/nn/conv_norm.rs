@@ -10,6 +10,7 @@ use burn::{
 };
 
 use super::{BatchNorm, Cost};
+use crate::bridge;
 
 /// A square convolution, padded so that stride 1 keeps the size.
 #[derive(Clone, Copy)]
@@ -78,7 +79,7 @@ impl ConvNorm {
     }
 
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
-        self.bn.forward(self.conv.forward(input))
+        self.bn.forward(bridge::conv(&self.conv, input))
     }
 
     pub fn forward_relu(&self, input: Tensor<4>) -> Tensor<4> {

@@ -1,0 +1,19 @@
+//! What a training step spends its time on, for CPUs: slices in, slices out.
+//!
+//! Maps are `[batch, channels, height, width]`, weights `[to, from, kernel, kernel]`, all `f32` and contiguous. [`reference`]
+//! states the meaning of every kernel in naive loops; the others are its fast equals, to rounding. Work is cut into
+//! parts by sizes and the number of threads alone, and nothing is summed across parts in the order they finish: the same
+//! input gives the same bits on the same machine.
+
+mod conv;
+mod im2col;
+mod matmul;
+mod pointwise;
+pub mod reference;
+mod simd;
+mod winograd;
+
+pub use conv::{ConvShape, conv_forward, conv_input_grad, conv_weight_grad};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Every kernel against the reference, over shapes that are awkward on purpose.
+
+use proptest::prelude::*;
+
+use crate::*;
+
+/// Values in [-1, 1) from a counter: the same on every run, without a pattern a kernel could hide behind.
+fn values(len: usize, seed: u64) -> Vec<f32> {
+    (0..len as u64)
+        .map(|i| {
+            let mut z =
+                (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        })
+        .collect()
+}
+
+/// Largest difference, over the largest magnitude.
+fn error(got: &[f32], expected: &[f64]) -> f64 {
+    assert_eq!(got.len(), expected.len());
+    let largest = expected.iter().fold(0.0f64, |a, b| a.max(b.abs()));
+    let worst = got.iter().zip(expected).fold(0.0f64, |a, (&g, &e)| a.max((f64::from(g) - e).abs()));
+    if worst == 0.0 { 0.0 } else { worst / largest }
+}
+
+/// Errors of the three directions.
+fn errors(shape: &ConvShape) -> [f64; 3] {
+    let input = values(shape.input_len(), 1);
+    let weight = values(shape.weight_len(), 2);
+    let grad = values(shape.output_len(), 3);
+    [
+        error(&conv_forward(shape, &input, &weight), &reference::conv_forward(shape, &input, &weight)),
+        error(&conv_input_grad(shape, &grad, &weight), &reference::conv_input_grad(shape, &grad, &weight)),
+        error(&conv_weight_grad(shape, &input, &grad), &reference::conv_weight_grad(shape, &input, &grad)),
+    ]
+}
+
+/// Of the largest magnitude.
+const TOLERANCE: f64 = 2e-4;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_convolution_is_the_reference_one(
+        batch in 1usize..4,
+        from in prop_oneof![Just(1usize), 2usize..40],
+        to in prop_oneof![Just(1usize), 2usize..40],
+        height in 1usize..24,
+        width in 1usize..24,
+        kernel in prop_oneof![Just(1usize), Just(3), Just(3), Just(7)],
+        stride in 1usize..3,
+        dilation in prop_oneof![1usize..5, Just(30)],
+    ) {
+        let padding = dilation * (kernel - 1) / 2;
+        let shape = ConvShape { batch, from, to, height, width, kernel, stride, dilation, padding };
+        for (direction, error) in ["forward", "input", "weight"].iter().zip(errors(&shape)) {
+            prop_assert!(error <= TOLERANCE, "{direction} is off by {error:e} at {shape:?}");
+        }
+    }
+}
+
+#[test]
+fn many_channels_keep_the_tolerance() {
+    let same = |from, to, side, dilation| ConvShape {
+        batch: 1,
+        from,
+        to,
+        height: side,
+        width: side,
+        kernel: 3,
+        stride: 1,
+        dilation,
+        padding: dilation,
+    };
+    for shape in [same(1030, 20, 13, 1), same(20, 1030, 12, 1), same(520, 24, 11, 2), same(24, 520, 6, 1)] {
+        for (direction, error) in ["forward", "input", "weight"].iter().zip(errors(&shape)) {
+            assert!(error <= TOLERANCE, "{direction} is off by {error:e} at {shape:?}");
+        }
+    }
+}
+
+#[test]
+fn the_same_input_gives_the_same_bits() {
+    let shape = ConvShape {
+        batch: 3,
+        from: 48,
+        to: 40,
+        height: 21,
+        width: 19,
+        kernel: 3,
+        stride: 1,
+        dilation: 2,
+        padding: 2,
+    };
+    let strided = ConvShape { stride: 2, ..shape };
+    let pointwise = ConvShape { kernel: 1, padding: 0, dilation: 1, ..shape };
+    for shape in [shape, strided, pointwise] {
+        let input = values(shape.input_len(), 1);
+        let weight = values(shape.weight_len(), 2);
+        let grad = values(shape.output_len(), 3);
+        let run = || {
+            (
+                conv_forward(&shape, &input, &weight),
+                conv_input_grad(&shape, &grad, &weight),
+                conv_weight_grad(&shape, &input, &grad),
+            )
+        };
+        let first = run();
+        assert!((0..5).all(|_| run() == first), "{shape:?}");
+    }
+}

@@ -1,0 +1,72 @@
+//! Which pixel each value of each tile is. Dilation, borders and ragged edges exist only here.
+
+use super::tile::LANES;
+use crate::ConvShape;
+
+/// The tiles of all images of a batch, joined in one line and cut into chunks of [`LANES`]. A dilated map is `dilation^2`
+/// maps that do not see each other (phases), each with tiles of its own.
+pub struct Grid {
+    /// Tiles of the batch.
+    pub tiles: usize,
+    /// `[chunk][N * N][lane]`: the place in the batch's maps of one channel.
+    pub inputs: Vec<u32>,
+    /// `[chunk][M * M][lane]`
+    pub outputs: Vec<u32>,
+    /// The place behind the maps: what is read there is zero, what is written there is dropped.
+    pub nowhere: usize,
+}
+
+impl Grid {
+    /// The tile size that takes the fewest products, and how many those are for one image and channel pair.
+    pub fn cheapest(shape: &ConvShape) -> (usize, usize) {
+        let products = |m: usize| {
+            let tiles =
+                |side: usize| -> usize { phases(side, shape.dilation).map(|len| len.div_ceil(m)).sum() };
+            (m, tiles(shape.height) * tiles(shape.width) * (m + 2) * (m + 2))
+        };
+        [4, 3, 2].map(products).into_iter().min_by_key(|&(_, products)| products).expect("three sizes")
+    }
+
+    /// With tiles of `m` x `m` outputs.
+    pub fn new(shape: &ConvShape, m: usize) -> Self {
+        let &ConvShape { batch, height, width, dilation, .. } = shape;
+        let mut corners = Vec::new();
+        for image in 0..batch {
+            for (py, rows) in phases(height, dilation).enumerate() {
+                for (px, columns) in phases(width, dilation).enumerate() {
+                    for ty in (0..rows).step_by(m) {
+                        for tx in (0..columns).step_by(m) {
+                            corners.push((image, py + ty * dilation, px + tx * dilation));
+                        }
+                    }
+                }
+            }
+        }
+        let nowhere = batch * height * width;
+        assert!(u32::try_from(nowhere).is_ok(), "a batch of {nowhere} pixels is too large");
+        // The place `i` steps right of and `j` below a tile's corner, less the padding of one step.
+        let place = |&(image, y, x): &(usize, usize, usize), j: usize, i: usize, padding: usize| {
+            let y = (y + j * dilation).checked_sub(padding * dilation).filter(|&y| y < height);
+            let x = (x + i * dilation).checked_sub(padding * dilation).filter(|&x| x < width);
+            y.zip(x).map_or(nowhere, |(y, x)| (image * height + y) * width + x) as u32
+        };
+        let table = |side: usize, padding: usize| {
+            let mut table = Vec::with_capacity(corners.len().next_multiple_of(LANES) * side * side);
+            for chunk in corners.chunks(LANES) {
+                for j in 0..side {
+                    for i in 0..side {
+                        table.extend(chunk.iter().map(|corner| place(corner, j, i, padding)));
+                        table.resize(table.len().next_multiple_of(LANES), nowhere as u32);
+                    }
+                }
+            }
+            table
+        };
+        Self { tiles: corners.len(), inputs: table(m + 2, 1), outputs: table(m, 0), nowhere }
+    }
+}
+
+/// Lengths of the interleaved lines that a line falls into under a dilation.
+fn phases(side: usize, dilation: usize) -> impl Iterator<Item = usize> {
+    (0..dilation.min(side)).map(move |phase| (side - phase).div_ceil(dilation))
+}
