@@ -38,10 +38,10 @@ pub struct Train {
     #[arg(value_name = "CONFIG.toml")]
     pub config: Option<PathBuf>,
     /// The run's folder; by default runs/ and the names of recipe or data, method and fold
-    #[arg(long, value_name = "DIR", env = "PROTOSEG_OUT")]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Go on with the interrupted run in this folder, as it was planned
-    #[arg(long, value_name = "DIR", exclusive = true)]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "out", "force", "dry_run"])]
     pub resume: Option<PathBuf>,
     #[command(flatten)]
     pub set: TrainFlags,
@@ -51,6 +51,9 @@ pub struct Train {
     /// Print the plan that would be run, as a TOML file, and stop
     #[arg(long)]
     pub dry_run: bool,
+    /// Plain lines instead of a dashboard, as when stderr is no terminal
+    #[arg(long)]
+    pub plain: bool,
     /// Print events as JSON lines on stdout instead of text
     #[arg(long)]
     pub json: bool,

@@ -86,6 +86,9 @@ fn print(report: &Report<'_>) -> Result<()> {
         let rule = serde_json::to_value(novel)?;
         rows.push(("", format!("novel pixels in base training: {}", rule.as_str().unwrap_or_default())));
     }
+    if let Some(selected) = &training.selected {
+        rows.push(("", format!("chosen: {selected}")));
+    }
     let classes = &manifest.classes;
     for (title, role) in
         [("background", ClassRole::Background), ("base", ClassRole::Base), ("novel", ClassRole::Novel)]

@@ -6,17 +6,32 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use protoseg::train::{Outcome, PLAN_FILE, Plan, Run};
-use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
+use protoseg::{
+    core::NovelPixels,
+    model::Manifest,
+    train::{BEST_FILE, Outcome, PLAN_FILE, Plan, Run},
+};
+use serde::{
+    Serialize,
+    de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer},
+};
 
 use crate::{
     cli::{Train, TrainFlags},
-    output,
+    output::{
+        self, Interrupted,
+        run_folder::RunFolder,
+        train_watch::{Display, TrainWatch},
+    },
 };
 
 pub fn run(args: &Train) -> Result<()> {
     let run = match &args.resume {
-        Some(folder) => Run::resume(folder)?,
+        Some(folder) => {
+            let run = Run::resume(folder)?;
+            refuse_changes(run.plan(), &args.set)?;
+            run
+        }
         None => {
             let plan = make_plan(args)?;
             if args.dry_run {
@@ -30,25 +45,80 @@ pub fn run(args: &Train) -> Result<()> {
             Run::start(plan, &folder)?
         }
     };
-    let mut watch = Plain;
+    let folder = run.folder().to_path_buf();
+    describe_run(&run)?;
+    let store = RunFolder::open(&folder, run.from_step(), &run.manifest().classes)
+        .with_context(|| format!("cannot write to `{}`", folder.display()))?;
+    let next = format!("protoseg info {}", output::quoted(&folder.join(BEST_FILE)));
+    let mut watch = TrainWatch::new(store, Display::choose(args.plain, args.json), next)?;
     match run.train(&mut watch)? {
-        Outcome::Finished(end) => output::line(format!("{end:?}")),
-        Outcome::Stopped { step } => output::line(format!("stopped after step {step}")),
+        Outcome::Finished(_) => Ok(()),
+        Outcome::Stopped { step } => {
+            let resume = format!("protoseg train --resume {}", output::quoted(&folder));
+            bail!(Interrupted(format!(
+                "stopped after step {step}; everything is saved\nhint: go on with `{resume}`"
+            )))
+        }
     }
 }
 
-struct Plain;
+/// What a result of this run has to be told with.
+#[derive(Serialize)]
+struct Description<'a> {
+    schema: &'static str,
+    version: &'static str,
+    revision: &'static str,
+    threads: usize,
+    seed: u64,
+    model: &'a Manifest,
+    protocol: Protocol<'a>,
+}
 
-impl protoseg::train::Watch for Plain {
-    fn event(&mut self, event: &protoseg::train::Event) -> std::io::Result<()> {
-        output::line(serde_json::to_string(event)?).map_err(std::io::Error::other)
+#[derive(Serialize)]
+struct Protocol<'a> {
+    data: &'a str,
+    fold: usize,
+    novel_pixels: Option<NovelPixels>,
+    /// What the best model is chosen by.
+    validation: &'a str,
+    /// Whether that is the split that results are reported on.
+    chosen_by_test_data: bool,
+}
+
+/// Writes `run.json`.
+fn describe_run(run: &Run) -> Result<()> {
+    let (plan, manifest) = (run.plan(), run.manifest());
+    let description = Description {
+        schema: "protoseg.run/1",
+        version: env!("CARGO_PKG_VERSION"),
+        revision: env!("PROTOSEG_REVISION"),
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        seed: plan.seed,
+        model: manifest,
+        protocol: Protocol {
+            data: &plan.data.source,
+            fold: plan.data.fold,
+            novel_pixels: manifest.training.novel_pixels,
+            validation: &plan.validation.on,
+            chosen_by_test_data: run.is_chosen_by_test_data(),
+        },
+    };
+    let path = run.folder().join("run.json");
+    let text = serde_json::to_string_pretty(&description)?;
+    fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// A run goes on as it began, or its result would be nobody's.
+fn refuse_changes(plan: &Plan, flags: &TrainFlags) -> Result<()> {
+    let mut changed = plan.clone();
+    set_flags(&mut changed, flags)?;
+    if changed != *plan {
+        bail!(
+            "a run goes on as it was planned, but flags or PROTOSEG_ variables ask for something else\n\
+             hint: leave them out, or start another run with `protoseg train DIR/{PLAN_FILE} --out ANOTHER`"
+        );
     }
-    fn shown(&mut self, _: usize, _: &[protoseg::train::Shown]) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn stop(&self) -> bool {
-        false
-    }
+    Ok(())
 }
 
 /// Flags before the recipe, the recipe before the reference.

@@ -42,7 +42,20 @@ pub fn quoted(path: &Path) -> String {
     }
 }
 
-/// The exit code of a run: 0 done, 1 with the error on stderr. A reader that left (`| head`) is no error.
+/// A run that was asked to stop, and did so with everything saved.
+#[derive(Debug)]
+pub struct Interrupted(pub String);
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// The exit code of a run: 0 done, 1 with the error on stderr, 130 interrupted. A reader that left (`| head`) is no
+/// error.
 pub fn finish(result: Result<()>) -> ExitCode {
     let Err(error) = result else {
         return ExitCode::SUCCESS;
@@ -52,6 +65,10 @@ pub fn finish(result: Result<()>) -> ExitCode {
     };
     if error.chain().any(is_broken_pipe) {
         return ExitCode::SUCCESS;
+    }
+    if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
+        let _ = writeln!(io::stderr(), "{interrupted}");
+        return ExitCode::from(130);
     }
     // Our errors name their cause themselves. Nobody is left to tell if stderr is gone too.
     let _ = writeln!(io::stderr(), "error: {error}");

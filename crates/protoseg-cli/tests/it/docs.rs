@@ -70,7 +70,7 @@ fn crates_use_only_what_lies_below_them() {
         ("protoseg-kernels", &[]),
         ("protoseg-testing", &[]),
         ("protoseg-data", &["protoseg-core"]),
-        ("protoseg", &["protoseg-core", "protoseg-kernels"]),
+        ("protoseg", &["protoseg-core", "protoseg-data", "protoseg-kernels"]),
         ("protoseg-cli", &["protoseg-core", "protoseg-data", "protoseg"]),
     ];
     for (name, below) in allowed {
@@ -81,6 +81,11 @@ fn crates_use_only_what_lies_below_them() {
             assert!(below.contains(&used), "{name} uses {used}");
         }
     }
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
 }
 
 #[test]
@@ -105,11 +110,10 @@ fn modules_of_the_library_keep_to_their_rooms() {
         ("decoder", &["encoder", "network", "prototype", "train", "register", "predict", "weights", "model"]),
         ("prototype", &["encoder", "decoder", "network", "train", "register", "predict", "weights", "model"]),
         ("weights", &["prototype", "train", "register", "predict", "model"]),
-        ("train", &["register", "predict", "weights", "model"]),
+        ("train", &["predict"]),
     ];
     for (room, forbidden) in rules {
-        for entry in fs::read_dir(repository().join("crates/protoseg/src").join(room)).unwrap() {
-            let path = entry.unwrap().path();
+        for path in sources(&repository().join("crates/protoseg/src").join(room)) {
             let text = fs::read_to_string(&path).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap();
             let uses = code.split("use crate::").skip(1).map(|rest| rest.split(';').next().unwrap());

@@ -4,3 +4,4 @@ mod data;
 mod docs;
 mod import;
 mod run;
+mod train;

@@ -155,6 +155,15 @@ impl Run {
         self.progress.step
     }
 
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether the best model is chosen by the split that results are reported on.
+    pub fn is_chosen_by_test_data(&self) -> bool {
+        self.data.benchmark.val.as_deref() == Some(self.plan.validation.on.as_str())
+    }
+
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

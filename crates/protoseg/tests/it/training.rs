@@ -7,25 +7,38 @@ use burn::{
 use protoseg::{
     config::NetworkConfig,
     core::LabelMap,
+    decoder::{Decoder, DecoderKind},
     device::cpu,
+    encoder::Encoder,
     network::Network,
     prototype::{method::Method, options::Preset},
     train::{Recipe, StepReport, Trainer, TrainerConfig},
 };
-use protoseg_testing::stream;
+use protoseg_testing::{assert_close, stream};
 
 use crate::fixture::{tiny_config, values};
 
 /// The same four images again and again: three classes in stripes, told apart by their colour.
-fn run(network: Network, images: Tensor<4>, steps: usize) -> (Vec<StepReport>, Vec<f32>) {
+fn run(network: Network, config: TrainerConfig) -> (Vec<StepReport>, Network) {
+    let steps = config.steps;
+    let mut trainer = Trainer::new(network, config);
+    let reports = (0..steps).map(|_| trainer.step(images(), &labels())).collect();
+    (reports, trainer.network())
+}
+
+fn config(steps: usize) -> TrainerConfig {
     let recipe = Recipe { lr: 0.005, ..Recipe::reference() };
-    let (parts, options) = (Method::Capl.training(), Preset::Reference.options());
-    let mut trainer = Trainer::new(network, TrainerConfig::new(3, Some(0), parts, options, recipe, steps, 5));
-    let labels: Vec<LabelMap> = (0..4)
-        .map(|image| LabelMap::new(41, 41, (0..41 * 41).map(|pixel| label(image, pixel)).collect()))
-        .collect();
-    let reports = (0..steps).map(|_| trainer.step(images.clone(), &labels)).collect();
-    (reports, values(trainer.network().classifier.val()))
+    TrainerConfig::new(3, Some(0), Method::Capl.training(), Preset::Reference.options(), recipe, steps, 5)
+}
+
+/// Without dropout: tests share the device's random numbers.
+fn start() -> Network {
+    NetworkConfig { dropout: 0.0, ..tiny_config(3) }.init(&cpu()).unwrap().materialize()
+}
+
+fn labels() -> Vec<LabelMap> {
+    let one = |image| LabelMap::new(41, 41, (0..41 * 41).map(|pixel| label(image, pixel)).collect());
+    (0..4).map(one).collect()
 }
 
 fn label(image: usize, pixel: usize) -> u16 {
@@ -44,15 +57,73 @@ fn images() -> Tensor<4> {
 
 #[test]
 fn the_loss_falls_and_a_run_repeats_bit_for_bit() {
-    // One start for both runs, and no dropout: tests share the device's random numbers.
-    let config = NetworkConfig { dropout: 0.0, ..tiny_config(3) };
-    let network = config.init(&cpu()).unwrap().materialize();
-    let (reports, rows) = run(network.clone(), images(), 25);
+    let network = start();
+    let (reports, trained) = run(network.clone(), config(25));
     let mean = |part: &[StepReport]| part.iter().map(|step| step.loss).sum::<f32>() / part.len() as f32;
     let (first, last) = (mean(&reports[..5]), mean(&reports[20..]));
     assert!(last < 0.7 * first, "from {first} to {last}");
     assert_eq!(reports[24].rate, 0.0);
-    let (again, rows_again) = run(network, images(), 25);
+    let (again, trained_again) = run(network, config(25));
     assert_eq!(reports, again);
-    assert_eq!(rows, rows_again);
+    assert_eq!(values(trained.classifier.val()), values(trained_again.classifier.val()));
+}
+
+#[test]
+fn a_trainer_goes_on_from_its_weights_and_its_optimisers_memory() {
+    let network = start();
+    let (reports, trained) = run(network.clone(), config(6));
+    let mut first = Trainer::new(network, config(6));
+    (0..3).for_each(|_| drop(first.step(images(), &labels())));
+    let memory = first.optimizer_state().unwrap();
+    let mut second = Trainer::new(first.network(), config(6)).resume(3, memory).unwrap();
+    let rest: Vec<StepReport> = (0..3).map(|_| second.step(images(), &labels())).collect();
+    assert_eq!(reports[3..], rest);
+    assert_eq!(values(trained.classifier.val()), values(second.network().classifier.val()));
+}
+
+#[test]
+fn two_devices_learn_what_one_learns_in_two_parts() {
+    let network = start();
+    let parts = TrainerConfig { accumulate: 2, freeze_batch_norm: true, ..config(3) };
+    let devices = TrainerConfig { more_devices: vec![cpu()], freeze_batch_norm: true, ..config(3) };
+    let (in_parts, a) = run(network.clone(), parts);
+    let (side_by_side, b) = run(network, devices);
+    assert_eq!(in_parts, side_by_side);
+    assert_eq!(values(a.classifier.val()), values(b.classifier.val()));
+}
+
+#[test]
+fn parts_of_a_batch_count_as_one_step() {
+    // A plain classifier has no roles to draw, so that only batch statistics could tell the two apart; they are frozen.
+    let plain = TrainerConfig { parts: Method::Baseline.training(), freeze_batch_norm: true, ..config(1) };
+    let network =
+        NetworkConfig { dropout: 0.0, aux_head: false, decoder: DecoderKind::Project, ..tiny_config(3) };
+    let network = network.init(&cpu()).unwrap().materialize();
+    let (whole, a) = run(network.clone(), plain.clone());
+    let (parts, b) = run(network, TrainerConfig { accumulate: 2, ..plain });
+    assert!((whole[0].loss - parts[0].loss).abs() < 1e-4, "{whole:?} {parts:?}");
+    assert_close("classifier", &values(b.classifier.val()), &values(a.classifier.val()), 1e-5);
+}
+
+#[test]
+fn recomputing_changes_no_loss() {
+    let network = start();
+    let (kept, a) = run(network.clone(), config(3));
+    let (recomputed, b) = run(network, TrainerConfig { gradient_checkpointing: true, ..config(3) });
+    assert_eq!(kept, recomputed);
+    assert_eq!(values(a.classifier.val()), values(b.classifier.val()));
+}
+
+#[test]
+fn frozen_batch_norm_stays_as_it_was_in_the_encoder_only() {
+    let network = start();
+    let (_, trained) = run(network.clone(), TrainerConfig { freeze_batch_norm: true, ..config(2) });
+    let norms = |network: &Network| {
+        let Encoder::ResNet(resnet) = &network.encoder else { panic!("a ResNet") };
+        let bn = &resnet.stem[0].bn;
+        [values(bn.weight.val()), values(bn.bias.val()), values(bn.running_mean.value())]
+    };
+    assert_eq!(norms(&network), norms(&trained));
+    let Decoder::PspNet(decoder) = &trained.decoder else { panic!("a PSPNet") };
+    assert!(values(decoder.projector.conv.bn.running_mean.value()).iter().any(|&mean| mean != 0.0));
 }

@@ -1,0 +1,268 @@
+//! `protoseg train`, start to end, on pictures of a few coloured stripes.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use protoseg::core::{Image, LabelMap};
+use protoseg_data::{mask::write_index_mask, picture::write_image};
+
+use crate::run::{Answer, protoseg, protoseg_in};
+
+const SIDE: usize = 40;
+
+/// A data set of three classes and a plan that trains a tiny network on it.
+fn data_and_plan(folder: &Path) -> PathBuf {
+    for part in ["data/images", "data/masks"] {
+        fs::create_dir_all(folder.join(part)).unwrap();
+    }
+    fs::write(folder.join("data/classes.txt"), "background\nred\ngreen\nblue\n").unwrap();
+    for picture in 0..14 {
+        let class = |pixel: usize| (pixel % SIDE / 14 + picture) % 4;
+        let colour = |pixel: usize| {
+            let shade = 60 + (pixel * 7 + picture * 13) as u8 % 60;
+            [1, 2, 3].map(|channel| if class(pixel) == channel { 130 + shade } else { shade })
+        };
+        let pixels = (0..SIDE * SIDE).flat_map(colour).collect();
+        let labels = (0..SIDE * SIDE).map(|pixel| class(pixel) as u16).collect();
+        let name = format!("stripes-{picture:02}");
+        let image = Image::new(SIDE, SIDE, pixels);
+        write_image(&folder.join(format!("data/images/{name}.png")), &image).unwrap();
+        let label = LabelMap::new(SIDE, SIDE, labels);
+        write_index_mask(&folder.join(format!("data/masks/{name}.png")), &label).unwrap();
+    }
+    let plan = folder.join("plan.toml");
+    let text = "seed = 3\n[data]\nsource = \"data\"\n[network]\nencoder = \"resnet10\"\nwidth = 0.1\ndim = 16\n\
+        [training]\nepochs = 4\nbatch = 4\ncrop = 33\n[optimizer]\nlr = 0.02\n[augment]\nscale = [0.9, 1.1]\n\
+        [checkpoint]\nevery = 2\n";
+    fs::write(&plan, text).unwrap();
+    plan
+}
+
+fn train(folder: &Path, out: &str, more: &[&str]) -> Answer {
+    let args = ["train", "plan.toml", "--out", out];
+    protoseg_in(folder, args.iter().chain(more))
+}
+
+fn events(folder: &Path, out: &str) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(folder.join(out).join("metrics.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Steps with their losses, whatever else was noted.
+fn losses(events: &[serde_json::Value]) -> Vec<(u64, f64)> {
+    let steps = events.iter().filter(|event| event["event"] == "step");
+    steps.map(|event| (event["step"].as_u64().unwrap(), event["loss"].as_f64().unwrap())).collect()
+}
+
+#[test]
+fn a_run_leaves_models_metrics_and_pictures() {
+    let folder = tempfile::tempdir().unwrap();
+    data_and_plan(folder.path());
+    let answer = train(folder.path(), "run", &[]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    let out = folder.path().join("run");
+    for file in [
+        "plan.toml",
+        "run.json",
+        "metrics.jsonl",
+        "curves.svg",
+        "curves.png",
+        "samples/epoch-004.png",
+        "best.safetensors",
+        "last.safetensors",
+        "checkpoints/step-00000012.safetensors",
+    ] {
+        assert!(out.join(file).is_file(), "{file} is missing");
+    }
+    assert_eq!(fs::read_dir(out.join("checkpoints")).unwrap().count(), 2);
+    assert!(fs::read_dir(out.join("tensorboard")).unwrap().count() > 0);
+    let events = events(folder.path(), "run");
+    assert_eq!(losses(&events).len(), 12);
+    assert_eq!(events.last().unwrap()["event"], "end");
+    assert!(events.iter().any(|event| event["event"] == "validation" && event["on"] == "holdout"));
+
+    let info = protoseg(["info", out.join("best.safetensors").to_str().unwrap()]);
+    assert!(info.stdout.contains("held-out training images"), "{}", info.stdout);
+    let again = train(folder.path(), "run", &[]);
+    assert_eq!(again.code, 1);
+    assert!(again.stderr.contains("--resume"), "{}", again.stderr);
+}
+
+#[test]
+fn a_killed_run_resumes_to_the_same_weights() {
+    let folder = tempfile::tempdir().unwrap();
+    data_and_plan(folder.path());
+    assert_eq!(train(folder.path(), "whole", &[]).code, 0);
+
+    let killed = folder.path().join("killed");
+    let mut child = spawn(folder.path(), "killed");
+    wait_for(&killed.join("checkpoints/step-00000004.safetensors"), &mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // What a write leaves behind that a kill cut short.
+    fs::write(killed.join("checkpoints/.protoseg-torn"), b"half").unwrap();
+    let mut metrics = fs::read(killed.join("metrics.jsonl")).unwrap();
+    metrics.extend_from_slice(b"{\"event\":\"st");
+    fs::write(killed.join("metrics.jsonl"), metrics).unwrap();
+    let resumed = protoseg_in(folder.path(), ["train", "--resume", "killed"]);
+    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
+
+    let read = |out: &str, file: &str| fs::read(folder.path().join(out).join(file)).unwrap();
+    for file in ["last.safetensors", "best.safetensors"] {
+        assert!(read("whole", file) == read("killed", file), "{file} differs");
+    }
+    let [whole, killed_events] = ["whole", "killed"].map(|out| losses(&events(folder.path(), out)));
+    assert_eq!(whole, killed_events);
+    assert!(!killed.join("checkpoints/.protoseg-torn").exists());
+}
+
+#[test]
+fn a_damaged_checkpoint_is_passed_over_with_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    data_and_plan(folder.path());
+    assert_eq!(train(folder.path(), "run", &[]).code, 0);
+    let last = fs::read(folder.path().join("run/last.safetensors")).unwrap();
+    let newest = folder.path().join("run/checkpoints/step-00000012.safetensors");
+    let mut bytes = fs::read(&newest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&newest, bytes).unwrap();
+    fs::remove_file(folder.path().join("run/last.safetensors")).unwrap();
+    let resumed = protoseg_in(folder.path(), ["train", "--resume", "run"]);
+    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
+    assert!(
+        resumed.stderr.contains("step-00000012") && resumed.stderr.contains("checksum"),
+        "{}",
+        resumed.stderr
+    );
+    assert!(fs::read(folder.path().join("run/last.safetensors")).unwrap() == last);
+}
+
+#[test]
+fn what_cannot_be_trained_is_said_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = data_and_plan(folder.path());
+    let refused = |more: &[&str], words: &[&str]| {
+        let answer = train(folder.path(), "run", more);
+        assert_eq!(answer.code, 1, "{more:?}: {}", answer.stderr);
+        for word in words {
+            assert!(answer.stderr.contains(word), "{more:?}: {}", answer.stderr);
+        }
+        assert!(!folder.path().join("run/plan.toml").exists());
+    };
+    refused(&["--batch", "1"], &["training.batch", "at least 2"]);
+    refused(&["--method", "kapl"], &["kapl", "capl-tr"]);
+    refused(&["--device", "tpu"], &["tpu", "cpu"]);
+    refused(&["--fold", "7"], &["7"]);
+    refused(&["--init", "nowhere.pth"], &["nowhere.pth"]);
+    refused(&["--arch", "unet50"], &["unet50", "pspnet"]);
+    refused(&["--validation", "test"], &["test"]);
+    refused(&["--batch", "400"], &["400"]);
+    fs::write(&plan, "[data]\nsource = \"data\"\n[training]\nepochs = 0\n").unwrap();
+    refused(&[], &["line 4", "training.epochs"]);
+    let nothing = protoseg_in(folder.path(), ["train", "--resume", "nowhere"]);
+    assert!(nothing.code == 1 && nothing.stderr.contains("no run"), "{}", nothing.stderr);
+}
+
+#[test]
+fn a_bad_image_stops_the_run_or_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    data_and_plan(folder.path());
+    let image = folder.path().join("data/images/stripes-05.png");
+    let bytes = fs::read(&image).unwrap();
+    fs::write(&image, &bytes[..bytes.len() / 2]).unwrap();
+    let stopped = train(folder.path(), "run", &["--validation", "none"]);
+    assert_eq!(stopped.code, 1);
+    assert!(
+        stopped.stderr.contains("stripes-05.png") && stopped.stderr.contains("--on-error skip"),
+        "{}",
+        stopped.stderr
+    );
+    let skipped = train(folder.path(), "run", &["--validation", "none", "--on-error", "skip", "--force"]);
+    assert_eq!(skipped.code, 0, "{}", skipped.stderr);
+    assert!(skipped.stderr.contains("stripes-05.png"), "{}", skipped.stderr);
+}
+
+#[test]
+fn a_diverging_run_names_its_step_its_files_and_the_last_good_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    data_and_plan(folder.path());
+    let answer = train(folder.path(), "run", &["--lr", "1e30"]);
+    assert_eq!(answer.code, 1, "{}", answer.stdout);
+    for word in ["diverged", "stripes-", "checkpoint", "--lr"] {
+        assert!(answer.stderr.contains(word), "{word}: {}", answer.stderr);
+    }
+}
+
+#[test]
+fn choosing_by_the_test_split_is_said_wherever_the_model_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    data_and_plan(folder.path());
+    let data = folder.path().join("data");
+    let names: Vec<String> =
+        (0..14).map(|i| format!("images/stripes-{i:02}.png masks/stripes-{i:02}.png\n")).collect();
+    fs::write(data.join("train.txt"), names[..10].concat()).unwrap();
+    fs::write(data.join("val.txt"), names[10..].concat()).unwrap();
+    let spec = "name = \"stripes\"\nformat = \"list\"\nclasses = [\"background\", \"red\", \"green\", \"blue\"]\n\
+        [splits]\ntrain = \"train.txt\"\nval = \"val.txt\"\n";
+    fs::write(data.join("protoseg.toml"), spec).unwrap();
+    let answer = train(folder.path(), "run", &["--validation", "val", "--epochs", "1"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    assert!(answer.stderr.contains("split `val`"), "{}", answer.stderr);
+    let best = folder.path().join("run/best.safetensors");
+    let info = protoseg(["info", best.to_str().unwrap()]);
+    assert!(info.stdout.contains("split `val`"), "{}", info.stdout);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_saves_and_says_how_to_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    data_and_plan(folder.path());
+    let mut child = spawn(folder.path(), "run");
+    wait_for(&folder.path().join("run/checkpoints/step-00000002.safetensors"), &mut child);
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("--resume"), "{stderr}");
+    assert_eq!(protoseg_in(folder.path(), ["train", "--resume", "run"]).code, 0);
+}
+
+#[test]
+fn every_recipe_is_a_plan() {
+    let recipes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
+    let mut count = 0;
+    for recipe in fs::read_dir(recipes).unwrap() {
+        let recipe = recipe.unwrap().path();
+        let answer = protoseg(["train", recipe.to_str().unwrap(), "--dry-run"]);
+        assert_eq!(answer.code, 0, "{}: {}", recipe.display(), answer.stderr);
+        count += 1;
+    }
+    assert!(count >= 6, "{count} recipes");
+}
+
+/// More epochs than a test waits for, so that it is met in the middle.
+fn spawn(folder: &Path, out: &str) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_protoseg"))
+        .current_dir(folder)
+        .args(["train", "plan.toml", "--out", out])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn wait_for(file: &Path, child: &mut Child) {
+    let started = Instant::now();
+    while !file.exists() {
+        assert!(started.elapsed() < Duration::from_secs(120), "{} never came", file.display());
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before {}", file.display());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
