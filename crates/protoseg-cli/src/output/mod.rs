@@ -1,6 +1,14 @@
 //! What users and machines read. Answers go to stdout; everything else to stderr.
 
+#[allow(dead_code)] // until `train` uses it
+mod chart;
+#[cfg(test)]
+mod fake_run;
 pub mod progress;
+#[allow(dead_code)] // until `train` uses it
+pub mod run_folder;
+#[allow(dead_code)] // until `train` uses it
+mod svg;
 pub mod table;
 
 use std::{
