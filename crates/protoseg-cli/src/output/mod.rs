@@ -10,6 +10,12 @@ pub mod run_folder;
 #[allow(dead_code)] // until `train` uses it
 mod svg;
 pub mod table;
+#[allow(dead_code)] // until `train` uses it
+mod train_log;
+#[allow(dead_code)] // until `train` uses it
+mod train_words;
+#[allow(dead_code)] // until `train` uses it
+mod units;
 
 use std::{
     fmt,
