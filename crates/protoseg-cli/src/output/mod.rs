@@ -1,6 +1,8 @@
 //! What users and machines read. Answers go to stdout; everything else to stderr.
 
 #[allow(dead_code)] // until `train` uses it
+mod braille;
+#[allow(dead_code)] // until `train` uses it
 mod chart;
 #[cfg(test)]
 mod fake_run;
@@ -8,10 +10,16 @@ pub mod progress;
 #[allow(dead_code)] // until `train` uses it
 pub mod run_folder;
 #[allow(dead_code)] // until `train` uses it
+pub mod stop;
+#[allow(dead_code)] // until `train` uses it
 mod svg;
 pub mod table;
 #[allow(dead_code)] // until `train` uses it
+mod train_dashboard;
+#[allow(dead_code)] // until `train` uses it
 mod train_log;
+#[allow(dead_code)] // until `train` uses it
+pub mod train_watch;
 #[allow(dead_code)] // until `train` uses it
 mod train_words;
 #[allow(dead_code)] // until `train` uses it
