@@ -48,7 +48,7 @@ pub(crate) fn read_names(path: &Path) -> Result<Vec<String>, DataError> {
 }
 
 /// Writes a file whole or not at all: to a temporary neighbour first, which then takes its name.
-pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
     let writing = |source| DataError::writing(path, source);
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".protoseg-").tempfile_in(parent).map_err(writing)?;

@@ -110,15 +110,33 @@ fn draw_cell(
     opacity: u8,
 ) -> Result<(RgbImage, LabelMap), DataError> {
     let (picture, labels) = dataset.load(index)?;
+    let mut small = fit_image(picture, cell);
+    let map = labels.resize_nearest(small.width, small.height);
+    let background = dataset.classes().background().map(|id| id.0);
+    paint_labels(&mut small, &map, background, opacity, |label| class_color(dataset, ClassId(label)));
+    Ok((raster(small), map))
+}
+
+/// The picture, scaled so that it just fits into a square of this side.
+pub fn fit_image(picture: Image, cell: usize) -> Image {
     let scale = cell as f64 / picture.width.max(picture.height) as f64;
     let fit = |side: usize| ((side as f64 * scale).round() as usize).clamp(1, cell);
     let (width, height) = (fit(picture.width), fit(picture.height));
-    // The buffer holds width * height * 3 bytes, which `Image` asserts.
-    let raw =
-        RgbImage::from_raw(picture.width as u32, picture.height as u32, picture.data).unwrap_or_default();
-    let mut small = imageops::resize(&raw, width as u32, height as u32, FilterType::Triangle);
-    let map = labels.resize_nearest(width, height);
-    let background = dataset.classes().background().map(|id| id.0);
+    let small = imageops::resize(&raster(picture), width as u32, height as u32, FilterType::Triangle);
+    Image::new(width, height, small.into_raw())
+}
+
+/// Lays the colours of labels over a picture of their size. Background and unlabelled pixels stay as they are; edges
+/// between labels become white, those of unlabelled regions black.
+pub fn paint_labels(
+    picture: &mut Image,
+    map: &LabelMap,
+    background: Option<u16>,
+    opacity: u8,
+    color: impl Fn(u16) -> [u8; 3],
+) {
+    let (width, height) = (picture.width, picture.height);
+    assert_eq!((map.width, map.height), (width, height), "labels and picture differ in size");
     let mix = |from: u8, to: u8, share: u8| {
         ((u32::from(from) * (255 - u32::from(share)) + u32::from(to) * u32::from(share) + 127) / 255) as u8
     };
@@ -127,16 +145,19 @@ fn draw_cell(
         let right = (x + 1 < width).then(|| map.data[at + 1]);
         let below = (y + 1 < height).then(|| map.data[at + width]);
         let edge = [right, below].into_iter().flatten().find(|&other| other != label);
-        let pixel = small.get_pixel_mut(x as u32, y as u32);
         let (color, share) = match edge {
             Some(other) if label == IGNORE || other == IGNORE => ([0; 3], 200),
             Some(_) => ([255; 3], 200),
             None if label == IGNORE || Some(label) == background => continue,
-            None => (class_color(dataset, ClassId(label)), opacity),
+            None => (color(label), opacity),
         };
-        for (value, target) in pixel.0.iter_mut().zip(color) {
+        for (value, target) in picture.data[3 * at..][..3].iter_mut().zip(color) {
             *value = mix(*value, target, share);
         }
     }
-    Ok((small, map))
+}
+
+/// The buffer holds width * height * 3 bytes, which `Image` asserts.
+fn raster(picture: Image) -> RgbImage {
+    RgbImage::from_raw(picture.width as u32, picture.height as u32, picture.data).unwrap_or_default()
 }

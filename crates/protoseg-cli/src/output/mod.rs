@@ -1,7 +1,19 @@
 //! What users and machines read. Answers go to stdout; everything else to stderr.
 
+mod braille;
+mod chart;
+#[cfg(test)]
+mod fake_run;
 pub mod progress;
+pub mod run_folder;
+pub mod stop;
+mod svg;
 pub mod table;
+mod train_dashboard;
+mod train_log;
+pub mod train_watch;
+mod train_words;
+mod units;
 
 use std::{
     fmt,
@@ -68,7 +80,7 @@ pub fn finish(result: Result<()>) -> ExitCode {
     }
     if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
         let _ = writeln!(io::stderr(), "{interrupted}");
-        return ExitCode::from(130);
+        return ExitCode::from(stop::INTERRUPTED);
     }
     // Our errors name their cause themselves. Nobody is left to tell if stderr is gone too.
     let _ = writeln!(io::stderr(), "error: {error}");

@@ -1,0 +1,64 @@
+//! Ctrl-C: once to save and stop, twice to quit at once.
+
+use std::{
+    process::exit,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use anyhow::{Context, Result};
+
+/// The exit code of an interrupted run, saved or not.
+pub const INTERRUPTED: u8 = 130;
+
+/// Whether the user asked to stop.
+#[derive(Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Listens for Ctrl-C, and for the signals by which a system or a closing terminal ends a program. `note` shows the
+    /// user a line; it is called from another thread. A process can listen once only.
+    pub fn on_ctrl_c(note: impl Fn(&str) + Send + 'static) -> Result<Self> {
+        let stop = Self::default();
+        let asked = stop.clone();
+        ctrlc::set_handler(move || {
+            if asked.ask() {
+                note("stopping after this step; press Ctrl-C again to quit at once");
+            } else {
+                quit();
+            }
+        })
+        .context("cannot listen for Ctrl-C")?;
+        Ok(stop)
+    }
+
+    pub fn asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Asks; false if that was done before.
+    fn ask(&self) -> bool {
+        !self.0.swap(true, Ordering::Relaxed)
+    }
+}
+
+/// There is no way to return from here: the main thread is amid a step.
+#[expect(clippy::exit)]
+fn quit() {
+    exit(i32::from(INTERRUPTED));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_ask_is_the_first() {
+        let stop = Stop::default();
+        assert!(!stop.asked());
+        assert!(stop.ask());
+        assert!(stop.asked() && !stop.ask());
+    }
+}

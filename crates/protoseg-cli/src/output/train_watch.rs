@@ -1,0 +1,77 @@
+//! Who is told of a training run: its folder, a display, and Ctrl-C.
+
+use std::io::{self, IsTerminal, Write};
+
+use anyhow::Result;
+use protoseg::train::{Event, Shown, Watch};
+
+use super::{
+    run_folder::RunFolder,
+    stop::Stop,
+    train_dashboard::TrainDashboard,
+    train_log::{TrainJson, TrainLog},
+};
+
+/// Shows and stores a run.
+pub struct TrainWatch {
+    folder: RunFolder,
+    display: Display,
+    stop: Stop,
+    /// The command that comes after a run.
+    next: String,
+}
+
+impl TrainWatch {
+    /// `next` is the command to go on with; it is the last line on stdout when the run is done.
+    pub fn new(folder: RunFolder, display: Display, next: String) -> Result<Self> {
+        let stop = match &display {
+            Display::Dashboard(dashboard) => Stop::on_ctrl_c(dashboard.note())?,
+            _ => Stop::on_ctrl_c(|text| drop(writeln!(io::stderr(), "{text}")))?,
+        };
+        Ok(Self { folder, display, stop, next })
+    }
+}
+
+impl Watch for TrainWatch {
+    /// Stored before it is shown: what a user sees is on disk.
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.folder.event(event)?;
+        match &mut self.display {
+            Display::Dashboard(dashboard) => dashboard.event(event),
+            Display::Log(log) => log.event(event),
+            Display::Json(json) => return json.event(event),
+        }
+        if matches!(event, Event::End(_)) {
+            writeln!(io::stdout(), "{}", self.next)?;
+        }
+        Ok(())
+    }
+
+    fn shown(&mut self, epoch: usize, samples: &[Shown]) -> io::Result<()> {
+        self.folder.shown(epoch, samples)
+    }
+
+    fn stop(&self) -> bool {
+        self.stop.asked()
+    }
+}
+
+/// How a run is shown.
+pub enum Display {
+    Dashboard(Box<TrainDashboard>),
+    Log(Box<TrainLog<io::Stderr>>),
+    Json(TrainJson<io::Stdout>),
+}
+
+impl Display {
+    /// A dashboard where stderr is a terminal, unless plain lines or JSON are asked for.
+    pub fn choose(plain: bool, json: bool) -> Self {
+        if json {
+            Self::Json(TrainJson(io::stdout()))
+        } else if plain || !io::stderr().is_terminal() {
+            Self::Log(Box::new(TrainLog::new(io::stderr())))
+        } else {
+            Self::Dashboard(Box::new(TrainDashboard::new()))
+        }
+    }
+}
