@@ -7,5 +7,5 @@ mod trainer;
 
 pub use event::{End, EpochEvent, Event, Shown, Start, StepEvent, Validation, Watch};
 pub use loss::{Losses, batch_losses, cross_entropy};
-pub use optimizer::Recipe;
+pub use optimizer::{OptimizerKind, Recipe, Schedule};
 pub use trainer::{StepReport, Trainer};

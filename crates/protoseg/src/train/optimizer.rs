@@ -1,15 +1,41 @@
-//! The reference's optimiser: SGD with momentum and weight decay, everything but the encoder at ten times the rate, and a
-//! rate that falls polynomially from step to step.
+//! How weights are moved. The reference's way: SGD with momentum and weight decay, everything but the encoder at ten times
+//! the rate, and a rate that falls polynomially from step to step. A small network that starts from random weights and
+//! has minutes, not days, learns several times as fast with AdamW, a warm-up and a cosine.
+
+use std::f64::consts::PI;
 
 use burn::{
     module::ParamGroup,
     optim::{
-        LearningRate, ModuleOptimizer, Optimizer, Sgd, SgdConfig, SgdState, decay::WeightDecayConfig,
+        AdamWConfig, LearningRate, ModuleOptimizer, Optimizer, SgdConfig, decay::WeightDecayConfig,
         momentum::MomentumConfig,
     },
     tensor::{Device, Tensor},
 };
 use serde::{Deserialize, Serialize};
+
+/// The rule that turns gradients into new weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OptimizerKind {
+    /// With momentum; weight decay is part of the gradient.
+    #[default]
+    Sgd,
+    /// Loshchilov and Hutter 2019, with PyTorch's constants; weight decay is apart from the gradient. `momentum` is its
+    /// beta 1.
+    AdamW,
+}
+
+/// How the rate falls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Schedule {
+    /// `(1 - step / steps)^power`
+    #[default]
+    Poly,
+    /// Half a cosine, from 1 to 0: long near both ends.
+    Cosine,
+}
 
 /// How weights are moved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,46 +52,84 @@ pub struct Recipe {
     pub power: f64,
     /// Steps of the whole run.
     pub steps: usize,
+    #[serde(default)]
+    pub optimizer: OptimizerKind,
+    #[serde(default)]
+    pub schedule: Schedule,
+    /// Over these first steps the rate rises evenly to where the schedule has it.
+    #[serde(default)]
+    pub warmup_steps: usize,
 }
 
 impl Recipe {
     /// The reference's, for a run of so many steps.
     pub fn reference(steps: usize) -> Self {
-        Self { lr: 0.01, head_factor: 10.0, momentum: 0.9, weight_decay: 1e-4, power: 0.9, steps }
+        Self {
+            lr: 0.01,
+            head_factor: 10.0,
+            momentum: 0.9,
+            weight_decay: 1e-4,
+            power: 0.9,
+            steps,
+            optimizer: OptimizerKind::Sgd,
+            schedule: Schedule::Poly,
+            warmup_steps: 0,
+        }
     }
 
-    /// Rate of the encoder at a step, counted from 1: `lr (1 - step / steps)^power`.
+    /// Rate of the encoder at a step, counted from 1.
     pub fn rate(&self, step: usize) -> f64 {
-        let left = 1.0 - step as f64 / self.steps as f64;
-        self.lr * left.max(0.0).powf(self.power)
+        let done = (step as f64 / self.steps as f64).min(1.0);
+        let fallen = match self.schedule {
+            Schedule::Poly => (1.0 - done).powf(self.power),
+            Schedule::Cosine => 0.5 * (1.0 + (PI * done).cos()),
+        };
+        let risen = (step as f64 / self.warmup_steps.max(1) as f64).min(1.0);
+        self.lr * risen * fallen
     }
 
     pub(super) fn optimizer(&self) -> ModuleOptimizer {
-        let sgd = || {
-            SgdConfig::new()
-                // PyTorch's momentum has no dampening; Burn's default is 0.1.
-                .with_momentum(Some(MomentumConfig::new().with_momentum(self.momentum).with_dampening(0.0)))
-                .with_weight_decay(Some(WeightDecayConfig::new(self.weight_decay as f32)))
-                .build()
-        };
+        match self.optimizer {
+            OptimizerKind::Sgd => self.grouped(
+                SgdConfig::new()
+                    // PyTorch's momentum has no dampening; Burn's default is 0.1.
+                    .with_momentum(Some(
+                        MomentumConfig::new().with_momentum(self.momentum).with_dampening(0.0),
+                    ))
+                    .with_weight_decay(Some(WeightDecayConfig::new(self.weight_decay as f32)))
+                    .build(),
+            ),
+            OptimizerKind::AdamW => self.grouped(
+                AdamWConfig::new()
+                    .with_beta_1(self.momentum as f32)
+                    // PyTorch's; Burn's default is 1e-5.
+                    .with_epsilon(1e-8)
+                    .with_weight_decay(self.weight_decay as f32)
+                    .build(),
+            ),
+        }
+    }
+
+    /// One rule at two rates: the encoder's, and that of everything else.
+    fn grouped<O: Optimizer + 'static>(&self, rule: O) -> ModuleOptimizer {
         let encoder = ParamGroup::from_regex("^encoder[.]").expect("the pattern is well formed");
-        ModuleOptimizer::from(Scaled { sgd: sgd(), factor: self.head_factor }).with_group(
+        ModuleOptimizer::from(Scaled { rule: rule.clone(), factor: self.head_factor }).with_group(
             encoder,
-            Scaled { sgd: sgd(), factor: 1.0 },
+            Scaled { rule, factor: 1.0 },
             None,
         )
     }
 }
 
-/// SGD at a multiple of the rate it is given.
+/// A rule at a multiple of the rate it is given.
 #[derive(Clone)]
-struct Scaled {
-    sgd: Sgd,
+struct Scaled<O> {
+    rule: O,
     factor: f64,
 }
 
-impl Optimizer for Scaled {
-    type State<const D: usize> = SgdState<D>;
+impl<O: Optimizer> Optimizer for Scaled<O> {
+    type State<const D: usize> = O::State<D>;
 
     fn step<const D: usize>(
         &self,
@@ -74,17 +138,19 @@ impl Optimizer for Scaled {
         grad: Tensor<D>,
         state: Option<Self::State<D>>,
     ) -> (Tensor<D>, Option<Self::State<D>>) {
-        self.sgd.step(lr * self.factor, tensor, grad, state)
+        self.rule.step(lr * self.factor, tensor, grad, state)
     }
 
     fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
-        Sgd::to_device(state, device)
+        O::to_device(state, device)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::cpu;
+    use burn::{module::Param, nn::LinearConfig, optim::GradientsParams};
 
     #[test]
     fn the_rate_falls_polynomially_to_zero() {
@@ -93,5 +159,48 @@ mod tests {
         assert!((recipe.rate(50) - 0.01 * 0.5f64.powf(0.9)).abs() < 1e-12);
         assert_eq!(recipe.rate(100), 0.0);
         assert_eq!(recipe.rate(101), 0.0);
+    }
+
+    #[test]
+    fn a_warm_up_rises_to_the_cosine_which_falls_to_zero() {
+        let recipe =
+            Recipe { lr: 1.0, schedule: Schedule::Cosine, warmup_steps: 10, ..Recipe::reference(100) };
+        let cosine = |step: f64| 0.5 * (1.0 + (PI * step / 100.0).cos());
+        assert!((recipe.rate(1) - 0.1 * cosine(1.0)).abs() < 1e-12);
+        assert!((recipe.rate(10) - cosine(10.0)).abs() < 1e-12);
+        assert!((recipe.rate(50) - 0.5).abs() < 1e-12);
+        assert_eq!(recipe.rate(100), 0.0);
+        assert_eq!(recipe.rate(101), 0.0);
+    }
+
+    #[test]
+    fn a_recipe_that_says_nothing_new_is_the_reference_s() {
+        let old = "{\"lr\":0.01,\"head_factor\":10.0,\"momentum\":0.9,\"weight_decay\":1e-4,\"power\":0.9,\"steps\":7}";
+        assert_eq!(serde_json::from_str::<Recipe>(old).unwrap(), Recipe::reference(7));
+        let unknown = old.replace("}", ",\"beta\":1}");
+        assert!(serde_json::from_str::<Recipe>(&unknown).unwrap_err().to_string().contains("beta"));
+    }
+
+    /// Two steps of AdamW on one weight, by hand.
+    #[test]
+    fn adamw_is_pytorch_s() {
+        let recipe = Recipe { optimizer: OptimizerKind::AdamW, weight_decay: 0.1, ..Recipe::reference(10) };
+        let mut optimizer = recipe.optimizer();
+        let device = cpu().autodiff();
+        let mut layer = LinearConfig::new(1, 1).with_bias(false).init(&device);
+        layer.weight = Param::from_tensor(Tensor::from_floats([[2.0]], &device));
+        let (mut weight, mut m, mut v) = (2f64, 0f64, 0f64);
+        for step in 1..=2 {
+            let loss = layer.weight.val().square().sum();
+            let grads = GradientsParams::from_grads(loss.backward(), &layer);
+            layer = optimizer.step(0.01, layer, grads);
+
+            let (rate, grad) = (0.01 * 10.0, 2.0 * weight);
+            (m, v) = (0.9 * m + 0.1 * grad, 0.999 * v + 0.001 * grad * grad);
+            let (m, v) = (m / (1.0 - 0.9f64.powi(step)), v / (1.0 - 0.999f64.powi(step)));
+            weight = weight * (1.0 - rate * 0.1) - rate * m / (v.sqrt() + 1e-8);
+        }
+        let got: f32 = layer.weight.val().into_scalar();
+        assert!((f64::from(got) - weight).abs() < 1e-5, "{got} {weight}");
     }
 }
