@@ -14,7 +14,7 @@ use protoseg::{
     decoder::DecoderKind,
     device::cpu,
     prototype::{method::Method, options::Preset},
-    train::{Recipe, Trainer},
+    train::{Recipe, Trainer, TrainerConfig},
 };
 
 const N_BASE: usize = 16;
@@ -37,8 +37,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     device.seed(7);
     let config = NetworkConfig { decoder, ..NetworkConfig::pspnet(depth.parse()?, N_BASE) };
     let (parts, options) = (Method::Capl.training(), Preset::Reference.options());
-    let recipe = Recipe::reference(1000);
-    let mut trainer = Trainer::new(config.init(&device)?, N_BASE, Some(0), parts, options, recipe, 7);
+    let recipe = Recipe::reference();
+    let mut trainer = Trainer::new(
+        config.init(&device)?,
+        TrainerConfig::new(N_BASE, Some(0), parts, options, recipe, 1000, 7),
+    );
     let images = Tensor::<4>::random([batch, 3, crop, crop], Distribution::Normal(0.0, 1.0), &device);
     // Bands of six columns, shifted from image to image: five of the classes in each.
     let label = |image: usize, pixel: usize| ((pixel % crop / 6 + image) % 5) as u16;

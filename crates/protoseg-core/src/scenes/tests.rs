@@ -86,15 +86,15 @@ fn a_scene_is_the_same_in_every_thread_and_on_every_platform() {
 }
 
 const EXPECTED: [u64; 9] = [
-    0xCB18_59FA_4095_6978,
-    0xD1C2_98D7_C4EE_CA5C,
+    0x3207_718E_3DDD_A3C9,
+    0x554A_EC51_DF58_A2ED,
     0xBB28_8BC9_D689_F420,
-    0xBF1A_3B1F_6971_FF81,
+    0x45ED_C3E9_5357_E1B8,
     0xC088_2434_C10A_9588,
-    0x24C1_E352_E3EB_D589,
+    0xBF0A_1835_3EED_E75B,
     0x79DA_A16C_FB95_A6B9,
-    0xCFD5_8756_91D9_AB57,
-    0x4B92_7600_224F_665F,
+    0x3751_906F_C1AF_5C43,
+    0x4A5A_7C3E_12AE_3096,
 ];
 
 #[test]
@@ -141,7 +141,7 @@ fn labels_are_classes_and_every_picture_has_things_and_background() {
     }
     let background: usize = survey().iter().map(|seen| seen.area[0]).sum();
     let share = background as f32 / (survey().len() * SIDE * SIDE) as f32;
-    assert!((0.7..0.9).contains(&share), "{share} of all pixels are background");
+    assert!((0.7..0.82).contains(&share), "{share} of all pixels are background");
 }
 
 #[test]

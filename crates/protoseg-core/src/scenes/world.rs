@@ -55,6 +55,9 @@ pub struct Zone {
     pub right: f32,
 }
 
+/// A thing wider than this share of the picture (the root of its area) would not fit into it.
+const LARGEST: f32 = 0.85;
+
 impl World {
     /// An empty world seen by a camera `height` metres up; `horizon` is a share of the picture's height.
     pub fn new(
@@ -106,13 +109,23 @@ impl World {
         cast
     }
 
+    /// Lowers the camera, as a photographer kneels before a dog, until `kind` can be large in the picture with its feet
+    /// still in it. To be called before anything is painted.
+    pub fn kneel(&mut self, kind: Kind, lowest: f32) {
+        let (span, tall) = kind.measure();
+        let below = (0.97 * self.canvas.height as f32 - self.camera.horizon) / self.canvas.unit();
+        let high = below * (0.85 * span).max(tall) / (0.6 * kind.closeness()).min(LARGEST);
+        self.camera.height = self.camera.height.min(high.max(lowest));
+        self.camera.near = 0.2 * self.camera.height;
+    }
+
     /// A free place in `zone` where the thing takes about `share` of the picture. The first thing always finds one.
     pub fn spot(&mut self, kind: Kind, zone: Zone, share: f32) -> Option<Vec3> {
         let (span, tall) = kind.measure();
         let size = (0.85 * span).max(tall);
         let near = zone.near.max(self.camera.ground_depth(self.canvas.height as f32 * 0.97));
         for attempt in 0..16 {
-            let share = share * kind.closeness() * (1.0 - 0.03 * attempt as f32);
+            let share = (share * kind.closeness()).min(LARGEST) * (1.0 - 0.03 * attempt as f32);
             let wish = self.camera.focal * size / (share * self.canvas.unit());
             let z = (wish * self.rng.range(0.9, 1.15)).clamp(near, zone.far.max(near));
             let column = self.rng.range(zone.left, zone.right) * self.canvas.width as f32;

@@ -1,19 +1,65 @@
 //! Bilinear resizing of feature and score maps.
 
-use burn::tensor::{
-    Tensor,
-    module::interpolate,
-    ops::{InterpolateMode, InterpolateOptions},
-};
+use burn::tensor::{Device, Tensor, TensorData};
 
 /// `input` at another size, bilinear with `align_corners = true`: the corner values stay in the corners.
+///
+/// Bilinear interpolation is linear in either direction, so it is two products with small matrices. They and their
+/// gradients run at the speed of matrix products; Burn's interpolation took a sixth of a training step of a small
+/// network.
 pub fn upsample(input: Tensor<4>, size: [usize; 2]) -> Tensor<4> {
-    let [_, _, height, width] = input.dims();
+    let [batch, channels, height, width] = input.dims();
     if [height, width] == size {
         return input;
     }
-    interpolate(
-        input,
-        InterpolateOptions::new(InterpolateMode::Bilinear).with_align_corners(true).with_output_size(size),
-    )
+    let device = input.device();
+    let columns = weights(width, size[1], &device).transpose();
+    let wide = input.reshape([batch * channels * height, width]).matmul(columns);
+    let wide = wide.reshape([batch, channels, height, size[1]]);
+    weights(height, size[0], &device).unsqueeze::<4>().matmul(wide)
+}
+
+/// `[to, from]`: the share of each old position in each new one.
+fn weights(from: usize, to: usize, device: &Device) -> Tensor<2> {
+    let step = (from as f64 - 1.0) / (to.max(2) as f64 - 1.0);
+    let share = move |new: usize, old: usize| (1.0 - (new as f64 * step - old as f64).abs()).max(0.0) as f32;
+    let shares = (0..to).flat_map(|new| (0..from).map(move |old| share(new, old))).collect();
+    Tensor::from_data(TensorData::new::<f32, _>(shares, [to, from]), device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::cpu;
+    use burn::tensor::{
+        Distribution,
+        module::interpolate,
+        ops::{InterpolateMode, InterpolateOptions},
+    };
+
+    #[test]
+    fn the_same_as_interpolation_forward_and_backward() {
+        let device = cpu().autodiff();
+        device.seed(3);
+        let normal = Distribution::Normal(0.0, 1.0);
+        for ([height, width], size) in
+            [([16, 16], [121, 121]), ([3, 5], [7, 33]), ([1, 4], [6, 9]), ([6, 6], [3, 2]), ([2, 2], [1, 1])]
+        {
+            let input = Tensor::<4>::random([2, 3, height, width], normal, &device);
+            let target = Tensor::<4>::random([2, 3, size[0], size[1]], normal, &device);
+            let run = |ours: bool| {
+                let x = input.clone().detach().require_grad();
+                let options = InterpolateOptions::new(InterpolateMode::Bilinear)
+                    .with_align_corners(true)
+                    .with_output_size(size);
+                let y = if ours { upsample(x.clone(), size) } else { interpolate(x.clone(), options) };
+                let grads = (y.clone() * target.clone()).sum().backward();
+                (y.inner(), x.grad(&grads).unwrap())
+            };
+            let (ours, theirs) = (run(true), run(false));
+            let worst = |a: Tensor<4>, b: Tensor<4>| (a - b).abs().max().into_scalar::<f32>();
+            let (value, grad) = (worst(ours.0, theirs.0), worst(ours.1, theirs.1));
+            assert!(value < 1e-5 && grad < 1e-3, "{height} x {width} to {size:?}: {value} {grad}");
+        }
+    }
 }

@@ -1,10 +1,13 @@
-//! The reference's optimiser: SGD with momentum and weight decay, everything but the encoder at ten times the rate, and a
-//! rate that falls polynomially from step to step.
+//! How weights are moved. The reference's way: SGD with momentum and weight decay, everything but the encoder at ten times
+//! the rate, and a rate that falls polynomially from step to step. A small network that starts from random weights and
+//! has minutes, not days, learns several times as fast with AdamW, a warm-up and a cosine.
+
+use std::f64::consts::PI;
 
 use burn::{
     module::ParamGroup,
     optim::{
-        LearningRate, ModuleOptimizer, Optimizer, Sgd, SgdConfig, SgdState, decay::WeightDecayConfig,
+        AdamWConfig, LearningRate, ModuleOptimizer, Optimizer, SgdConfig, decay::WeightDecayConfig,
         momentum::MomentumConfig,
     },
     tensor::{Device, Tensor},
@@ -12,6 +15,29 @@ use burn::{
 use serde::{Deserialize, Serialize};
 
 use crate::config::ConfigError;
+
+/// The rule that turns gradients into new weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OptimizerKind {
+    /// With momentum; weight decay is part of the gradient.
+    #[default]
+    Sgd,
+    /// Loshchilov and Hutter 2019, with PyTorch's constants; weight decay is apart from the gradient. `momentum` is its
+    /// beta 1.
+    AdamW,
+}
+
+/// How the rate falls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Schedule {
+    /// `(1 - step / steps)^power`
+    #[default]
+    Poly,
+    /// Half a cosine, from 1 to 0: long near both ends.
+    Cosine,
+}
 
 /// How weights are moved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +52,11 @@ pub struct Recipe {
     pub weight_decay: f64,
     /// Exponent of the rate's fall.
     pub power: f64,
+    #[serde(rename = "kind")]
+    pub optimizer: OptimizerKind,
+    pub schedule: Schedule,
+    /// Over these first steps the rate rises evenly to where the schedule has it.
+    pub warmup_steps: usize,
 }
 
 impl Default for Recipe {
@@ -37,7 +68,16 @@ impl Default for Recipe {
 impl Recipe {
     /// The reference's.
     pub fn reference() -> Self {
-        Self { lr: 0.01, head_factor: 10.0, momentum: 0.9, weight_decay: 1e-4, power: 0.9 }
+        Self {
+            lr: 0.01,
+            head_factor: 10.0,
+            momentum: 0.9,
+            weight_decay: 1e-4,
+            power: 0.9,
+            optimizer: OptimizerKind::Sgd,
+            schedule: Schedule::Poly,
+            warmup_steps: 0,
+        }
     }
 
     pub fn validate(&self) -> Result<(), ConfigError> {
@@ -51,11 +91,8 @@ impl Recipe {
             return Err(ConfigError::new("optimizer.momentum", self.momentum, "a number from 0 to below 1"));
         }
         if !(0.0..=1.0).contains(&self.weight_decay) {
-            return Err(ConfigError::new(
-                "optimizer.weight_decay",
-                self.weight_decay,
-                "a number from 0 to 1",
-            ));
+            let expected = "a number from 0 to 1";
+            return Err(ConfigError::new("optimizer.weight_decay", self.weight_decay, expected));
         }
         if !(0.0..=10.0).contains(&self.power) {
             return Err(ConfigError::new("optimizer.power", self.power, "a number from 0 to 10"));
@@ -63,38 +100,59 @@ impl Recipe {
         Ok(())
     }
 
-    /// Rate of the encoder at a step of `steps`, counted from 1: `lr (1 - step / steps)^power`.
+    /// Rate of the encoder at a step of `steps`, counted from 1.
     pub fn rate(&self, step: usize, steps: usize) -> f64 {
-        let left = 1.0 - step as f64 / steps as f64;
-        self.lr * left.max(0.0).powf(self.power)
+        let done = (step as f64 / steps as f64).min(1.0);
+        let fallen = match self.schedule {
+            Schedule::Poly => (1.0 - done).powf(self.power),
+            Schedule::Cosine => 0.5 * (1.0 + (PI * done).cos()),
+        };
+        let risen = (step as f64 / self.warmup_steps.max(1) as f64).min(1.0);
+        self.lr * risen * fallen
     }
 
     pub(super) fn optimizer(&self) -> ModuleOptimizer {
-        let sgd = || {
-            SgdConfig::new()
-                // PyTorch's momentum has no dampening; Burn's default is 0.1.
-                .with_momentum(Some(MomentumConfig::new().with_momentum(self.momentum).with_dampening(0.0)))
-                .with_weight_decay(Some(WeightDecayConfig::new(self.weight_decay as f32)))
-                .build()
-        };
+        match self.optimizer {
+            OptimizerKind::Sgd => self.grouped(
+                SgdConfig::new()
+                    // PyTorch's momentum has no dampening; Burn's default is 0.1.
+                    .with_momentum(Some(
+                        MomentumConfig::new().with_momentum(self.momentum).with_dampening(0.0),
+                    ))
+                    .with_weight_decay(Some(WeightDecayConfig::new(self.weight_decay as f32)))
+                    .build(),
+            ),
+            OptimizerKind::AdamW => self.grouped(
+                AdamWConfig::new()
+                    .with_beta_1(self.momentum as f32)
+                    // PyTorch's; Burn's default is 1e-5.
+                    .with_epsilon(1e-8)
+                    .with_weight_decay(self.weight_decay as f32)
+                    .build(),
+            ),
+        }
+    }
+
+    /// One rule at two rates: the encoder's, and that of everything else.
+    fn grouped<O: Optimizer + 'static>(&self, rule: O) -> ModuleOptimizer {
         let encoder = ParamGroup::from_regex("^encoder[.]").expect("the pattern is well formed");
-        ModuleOptimizer::from(Scaled { sgd: sgd(), factor: self.head_factor }).with_group(
+        ModuleOptimizer::from(Scaled { rule: rule.clone(), factor: self.head_factor }).with_group(
             encoder,
-            Scaled { sgd: sgd(), factor: 1.0 },
+            Scaled { rule, factor: 1.0 },
             None,
         )
     }
 }
 
-/// SGD at a multiple of the rate it is given.
+/// A rule at a multiple of the rate it is given.
 #[derive(Clone)]
-struct Scaled {
-    sgd: Sgd,
+struct Scaled<O> {
+    rule: O,
     factor: f64,
 }
 
-impl Optimizer for Scaled {
-    type State<const D: usize> = SgdState<D>;
+impl<O: Optimizer> Optimizer for Scaled<O> {
+    type State<const D: usize> = O::State<D>;
 
     fn step<const D: usize>(
         &self,
@@ -103,17 +161,19 @@ impl Optimizer for Scaled {
         grad: Tensor<D>,
         state: Option<Self::State<D>>,
     ) -> (Tensor<D>, Option<Self::State<D>>) {
-        self.sgd.step(lr * self.factor, tensor, grad, state)
+        self.rule.step(lr * self.factor, tensor, grad, state)
     }
 
     fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
-        Sgd::to_device(state, device)
+        O::to_device(state, device)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::cpu;
+    use burn::{module::Param, nn::LinearConfig, optim::GradientsParams};
 
     #[test]
     fn the_rate_falls_polynomially_to_zero() {
@@ -122,5 +182,39 @@ mod tests {
         assert!((recipe.rate(50, 100) - 0.01 * 0.5f64.powf(0.9)).abs() < 1e-12);
         assert_eq!(recipe.rate(100, 100), 0.0);
         assert_eq!(recipe.rate(101, 100), 0.0);
+    }
+
+    #[test]
+    fn a_warm_up_rises_to_the_cosine_which_falls_to_zero() {
+        let recipe = Recipe { lr: 1.0, schedule: Schedule::Cosine, warmup_steps: 10, ..Recipe::reference() };
+        let cosine = |step: f64| 0.5 * (1.0 + (PI * step / 100.0).cos());
+        assert!((recipe.rate(1, 100) - 0.1 * cosine(1.0)).abs() < 1e-12);
+        assert!((recipe.rate(10, 100) - cosine(10.0)).abs() < 1e-12);
+        assert!((recipe.rate(50, 100) - 0.5).abs() < 1e-12);
+        assert_eq!(recipe.rate(100, 100), 0.0);
+        assert_eq!(recipe.rate(101, 100), 0.0);
+    }
+
+    /// Two steps of AdamW on one weight, by hand.
+    #[test]
+    fn adamw_is_pytorch_s() {
+        let recipe = Recipe { optimizer: OptimizerKind::AdamW, weight_decay: 0.1, ..Recipe::reference() };
+        let mut optimizer = recipe.optimizer();
+        let device = cpu().autodiff();
+        let mut layer = LinearConfig::new(1, 1).with_bias(false).init(&device);
+        layer.weight = Param::from_tensor(Tensor::from_floats([[2.0]], &device));
+        let (mut weight, mut m, mut v) = (2f64, 0f64, 0f64);
+        for step in 1..=2 {
+            let loss = layer.weight.val().square().sum();
+            let grads = GradientsParams::from_grads(loss.backward(), &layer);
+            layer = optimizer.step(0.01, layer, grads);
+
+            let (rate, grad) = (0.01 * 10.0, 2.0 * weight);
+            (m, v) = (0.9 * m + 0.1 * grad, 0.999 * v + 0.001 * grad * grad);
+            let (m, v) = (m / (1.0 - 0.9f64.powi(step)), v / (1.0 - 0.999f64.powi(step)));
+            weight = weight * (1.0 - rate * 0.1) - rate * m / (v.sqrt() + 1e-8);
+        }
+        let got: f32 = layer.weight.val().into_scalar();
+        assert!((f64::from(got) - weight).abs() < 1e-5, "{got} {weight}");
     }
 }

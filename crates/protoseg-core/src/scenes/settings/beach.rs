@@ -27,6 +27,7 @@ pub fn beach(size: (usize, usize), mut rng: Rng) -> World {
         (Kind::Car, 0.5),
         (Kind::Horse, 0.5),
     ]);
+    world.kneel(cast[0], 0.4);
     let surf = rng.range(7.0, 14.0);
     paint(&mut world, &sky, surf, &mut rng);
     let mut styles = Styles::new(&mut rng);

@@ -27,7 +27,7 @@ pub fn counter(size: (usize, usize), mut rng: Rng) -> World {
         (Kind::Lamp, 1.0),
     ]);
     for (i, kind) in cast.into_iter().enumerate() {
-        let share = if i == 0 { rng.range(0.35, 0.6) } else { rng.range(0.22, 0.4) };
+        let share = if i == 0 { rng.range(0.45, 0.75) } else { rng.range(0.3, 0.5) };
         let zone = Zone { near: 0.0, far: deep - 0.12, left: 0.1, right: 0.9 };
         // Pots and lamps of the room are far too big for a sill.
         let shrink = match kind {

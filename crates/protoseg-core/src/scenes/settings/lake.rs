@@ -24,6 +24,7 @@ pub fn lake(size: (usize, usize), mut rng: Rng) -> World {
         (Kind::Dog, 0.6),
         (Kind::Umbrella, 0.4),
     ]);
+    world.kneel(cast[0], 0.65);
     let needs_bank = cast.iter().any(|kind| matches!(kind, Kind::Dog | Kind::Umbrella));
 
     let far = rng.range(18.0, 45.0);

@@ -24,6 +24,7 @@ pub fn living(size: (usize, usize), mut rng: Rng) -> World {
         (Kind::Plant, 2.2),
         (Kind::Dog, 1.0),
     ]);
+    world.kneel(cast[0], 0.8);
     let corner = room::shell(&mut world, deep, &mut rng);
     decorate(&mut world, deep, &mut rng);
     let mut table = None;
@@ -54,7 +55,7 @@ pub fn living(size: (usize, usize), mut rng: Rng) -> World {
             Kind::Lamp | Kind::Plant => Zone { near: 1.8, far: deep - 0.35, left: 0.1, right: 0.9 },
             _ => Zone { near: 1.8, far: deep - 0.5, left: 0.14, right: 0.86 },
         };
-        let share = if i == 0 { rng.range(0.55, 0.95) } else { rng.range(0.35, 0.6) };
+        let share = if i == 0 { rng.range(0.6, 0.95) } else { rng.range(0.4, 0.65) };
         let Some(at) = world.spot(kind, zone, share) else { continue };
         // Keep clear of the side wall.
         let limit = corner.map_or(9.0, |_| 0.8 * world.camera.across(size.0 as f32, at.z));

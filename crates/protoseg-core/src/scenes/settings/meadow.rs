@@ -24,6 +24,7 @@ pub fn meadow(size: (usize, usize), mut rng: Rng) -> World {
         (Kind::Truck, 0.35),
         (Kind::Bicycle, 0.6),
     ]);
+    world.kneel(cast[0], 0.4);
     let leaves = scenery::foliage(&mut rng);
     countryside(&mut world, &sky, leaves, &mut rng, |_, _| 0.0);
     props(&mut world, leaves, &mut rng);

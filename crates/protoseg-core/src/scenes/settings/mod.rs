@@ -63,7 +63,7 @@ impl Setting {
 
 /// The share of the picture for thing `i` of a cast: the first is what the scene is about.
 fn share(rng: &mut Rng, i: usize) -> f32 {
-    if i == 0 { rng.range(0.45, 0.9) } else { rng.range(0.22, 0.55) }
+    if i == 0 { rng.range(0.5, 0.9) } else { rng.range(0.3, 0.6) }
 }
 
 /// Mostly a side view, sometimes any other.

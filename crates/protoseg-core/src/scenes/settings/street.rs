@@ -84,6 +84,7 @@ pub fn street(size: (usize, usize), mut rng: Rng, town: bool) -> World {
         (Kind::Horse, 1.0),
     ];
     let cast = if town { world.cast(&town_roles) } else { world.cast(&country_roles) };
+    world.kneel(cast[0], 0.6);
     let span = cast.iter().map(|kind| kind.measure().0).fold(0.0, f32::max);
     let road = Road::new(&mut rng, high, lens, span);
     if town {

@@ -1,6 +1,6 @@
 //! A café terrace: tables and chairs under parasols, pots, a bicycle, a waiting dog.
 
-use super::{Styles, heading};
+use super::{Styles, heading, share};
 use crate::scenes::backdrop::{self, Ridge};
 use crate::scenes::kind::Kind;
 use crate::scenes::light::Light;
@@ -25,10 +25,11 @@ pub fn terrace(size: (usize, usize), mut rng: Rng) -> World {
         (Kind::Dog, 1.2),
         (Kind::Bicycle, 1.4),
     ]);
+    world.kneel(cast[0], 0.4);
     paint(&mut world, &sky, &mut rng);
     let mut styles = Styles::new(&mut rng);
     for (i, kind) in cast.into_iter().enumerate() {
-        let share = if i == 0 { rng.range(0.45, 0.75) } else { rng.range(0.28, 0.5) };
+        let share = share(&mut rng, i);
         let zone = Zone { near: 0.0, far: 7.0, left: 0.1, right: 0.9 };
         let Some(at) = world.spot(kind, zone, share) else { continue };
         let turn = match kind {
