@@ -10,6 +10,7 @@ mod im2col;
 mod matmul;
 mod pointwise;
 pub mod reference;
+mod scratch;
 mod simd;
 mod winograd;
 

@@ -4,19 +4,21 @@
 //! in a transformed tile one matrix product mixes the channels of all tiles of the batch.
 
 mod grid;
+mod spectrum;
 mod tile;
 
-use std::ops::Range;
+use std::{marker::PhantomData, ops::Range};
 
 use rayon::prelude::*;
 
 use crate::{
     ConvShape,
-    matmul::{Matrix, multiply},
-    simd::fast,
+    matmul::multiply,
+    simd::{Work, fast},
 };
 use grid::Grid;
-use tile::{LANES, Lanes, Tile, transform};
+use spectrum::{Spectrum, load, store};
+use tile::{LANES, Room, Tile};
 
 /// Channels that are transformed at a time: bounds the memory, and is enough for matrix products to run at full speed.
 const BLOCK: usize = 512;
@@ -63,33 +65,23 @@ fn convolve<const M: usize, const N: usize>(
     let (from, to) = if backward { (shape.to, shape.from) } else { (shape.from, shape.to) };
     let grid = Grid::new(shape, M);
     let mut out = vec![0.0; shape.batch * to * shape.in_plane()];
-    let mut transformed = Vec::new();
+    let mut tiles = None;
     for to_block in blocks(to) {
-        let mut products = vec![0.0; N * N * to_block.len() * grid.tiles];
+        let mut products = Spectrum::new(N * N, to_block.len(), grid.tiles);
         for from_block in blocks(from) {
             // All of `from` in one block serves every block of `to`.
-            if transformed.is_empty() || from > BLOCK {
-                transformed = transform_maps(
-                    shape,
-                    &grid,
-                    &Tile::<M, N>::INPUT,
-                    &grid.inputs,
-                    maps,
-                    from,
-                    from_block.clone(),
-                );
+            if tiles.is_none() || from > BLOCK {
+                drop(tiles.take());
+                tiles =
+                    Some(transform_maps::<Inputs<M, N>, N, N>(shape, &grid, maps, from, from_block.clone()));
             }
+            let tiles = tiles.as_ref().expect("they were just made");
             let (o, c) = if backward { (&from_block, &to_block) } else { (&to_block, &from_block) };
             let taps = transform_weight::<M, N>(shape, weight, o.clone(), c.clone(), backward);
-            let place_len = to_block.len() * grid.tiles;
-            products.par_chunks_mut(place_len).enumerate().for_each(|(place, products)| {
-                let taps = &taps[place * o.len() * c.len()..][..o.len() * c.len()];
-                let taps = Matrix::new(taps, o.len(), c.len());
+            products.places_mut().enumerate().for_each(|(place, products)| {
+                let taps = taps.matrix(place);
                 let taps = if backward { taps.transposed() } else { taps };
-                let tiles =
-                    &transformed[place * from_block.len() * grid.tiles..][..from_block.len() * grid.tiles];
-                let tiles = Matrix::new(tiles, from_block.len(), grid.tiles);
-                multiply(products, grid.tiles, taps, tiles, from_block.start > 0, 1);
+                multiply(products, grid.tiles, taps, tiles.matrix(place), from_block.start > 0, 1);
             });
         }
         collect_maps::<M, N>(shape, &grid, &products, to, to_block, &mut out);
@@ -102,19 +94,12 @@ fn correlate<const M: usize, const N: usize>(shape: &ConvShape, input: &[f32], g
     let grid = Grid::new(shape, M);
     let mut weight = vec![0.0; shape.weight_len()];
     for o in blocks(to) {
-        let grads =
-            transform_maps(shape, &grid, &Tile::<M, N>::OUTPUT_GRAD, &grid.outputs, grad, to, o.clone());
+        let grads = transform_maps::<OutputGrads<M, N>, M, N>(shape, &grid, grad, to, o.clone());
         for c in blocks(from) {
-            let tiles =
-                transform_maps(shape, &grid, &Tile::<M, N>::INPUT, &grid.inputs, input, from, c.clone());
-            let place_len = o.len() * c.len();
-            let mut taps = vec![0.0; N * N * place_len];
-            taps.par_chunks_mut(place_len).enumerate().for_each(|(place, taps)| {
-                let grads = &grads[place * o.len() * grid.tiles..][..o.len() * grid.tiles];
-                let tiles = &tiles[place * c.len() * grid.tiles..][..c.len() * grid.tiles];
-                let grads = Matrix::new(grads, o.len(), grid.tiles);
-                let tiles = Matrix::new(tiles, c.len(), grid.tiles).transposed();
-                multiply(taps, c.len(), grads, tiles, false, 1);
+            let tiles = transform_maps::<Inputs<M, N>, N, N>(shape, &grid, input, from, c.clone());
+            let mut taps = Spectrum::new(N * N, o.len(), c.len());
+            taps.places_mut().enumerate().for_each(|(place, taps)| {
+                multiply(taps, c.len(), grads.matrix(place), tiles.matrix(place).transposed(), false, 1);
             });
             collect_weight::<M, N>(shape, &taps, o.clone(), c, &mut weight);
         }
@@ -126,92 +111,84 @@ fn blocks(channels: usize) -> impl Iterator<Item = Range<usize>> {
     (0..channels).step_by(BLOCK).map(move |start| start..channels.min(start + BLOCK))
 }
 
-/// Parts of `data`, `[places][rows][len]`, by row: `[rows][places]` slices.
-fn rows_of(data: &mut [f32], places: usize, rows: usize, len: usize) -> Vec<Vec<&mut [f32]>> {
-    let mut parts: Vec<Vec<&mut [f32]>> = (0..rows).map(|_| Vec::with_capacity(places)).collect();
-    for place in data.chunks_mut(rows * len) {
-        for (part, row) in parts.iter_mut().zip(place.chunks_mut(len)) {
-            part.push(row);
-        }
-    }
-    parts
+/// A transform of tiles of maps. A type and not a value, so that its matrix is known where loops over it are compiled.
+trait MapTransform<const I: usize, const N: usize> {
+    const MATRIX: [[f32; I]; N];
+
+    fn table(grid: &Grid) -> &[u32];
 }
 
-/// The tiles of some of the `all` channels of `maps` with `matrix` on both sides: `[place][channel][tile]`.
-fn transform_maps<const I: usize, const N: usize>(
+struct Inputs<const M: usize, const N: usize>;
+
+impl<const M: usize, const N: usize> MapTransform<N, N> for Inputs<M, N> {
+    const MATRIX: [[f32; N]; N] = Tile::<M, N>::INPUT;
+
+    fn table(grid: &Grid) -> &[u32] {
+        &grid.inputs
+    }
+}
+
+struct OutputGrads<const M: usize, const N: usize>;
+
+impl<const M: usize, const N: usize> MapTransform<M, N> for OutputGrads<M, N> {
+    const MATRIX: [[f32; M]; N] = Tile::<M, N>::OUTPUT_GRAD;
+
+    fn table(grid: &Grid) -> &[u32] {
+        &grid.outputs
+    }
+}
+
+/// The tiles of some of the `all` channels of `maps` transformed: `[place][channel][tile]`.
+fn transform_maps<T: MapTransform<I, N>, const I: usize, const N: usize>(
     shape: &ConvShape,
     grid: &Grid,
-    matrix: &[[f32; I]; N],
-    table: &[u32],
     maps: &[f32],
     all: usize,
     channels: Range<usize>,
-) -> Vec<f32> {
+) -> Spectrum {
     let plane = shape.in_plane();
-    let mut out = vec![0.0; N * N * channels.len() * grid.tiles];
-    let rows = rows_of(&mut out, N * N, channels.len(), grid.tiles);
-    rows.into_par_iter().zip(channels).for_each_init(
+    let table = T::table(grid);
+    let mut out = Spectrum::new(N * N, channels.len(), grid.tiles);
+    out.rows_mut().into_par_iter().zip(channels).for_each_init(
         || vec![0.0; grid.nowhere + 1],
         |line, (mut row, channel)| {
             for (image, part) in line[..grid.nowhere].chunks_mut(plane).enumerate() {
                 part.copy_from_slice(&maps[(image * all + channel) * plane..][..plane]);
             }
-            fast(|| transform_channel(matrix, table, line, &mut row));
+            fast(TransformChannel::<T, I, N> { table, line, row: &mut row, kind: PhantomData });
         },
     );
     out
 }
 
-#[inline(always)]
-fn transform_channel<const I: usize, const N: usize>(
-    matrix: &[[f32; I]; N],
-    table: &[u32],
-    line: &[f32],
-    row: &mut [&mut [f32]],
-) {
-    for (chunk, table) in table.chunks_exact(I * I * LANES).enumerate() {
-        let mut x = [[[0.0; LANES]; I]; I];
-        for (lanes, table) in x.as_flattened_mut().iter_mut().zip(table.as_chunks::<LANES>().0) {
-            for (value, &place) in lanes.iter_mut().zip(table) {
-                *value = line[place as usize];
+struct TransformChannel<'a, 'b, T, const I: usize, const N: usize> {
+    table: &'a [u32],
+    line: &'a [f32],
+    row: &'a mut [&'b mut [f32]],
+    kind: PhantomData<T>,
+}
+
+impl<T: MapTransform<I, N>, const I: usize, const N: usize> Work for TransformChannel<'_, '_, T, I, N> {
+    #[inline(always)]
+    fn run(self) {
+        let mut room = Room::<I, N>::new();
+        for (chunk, table) in self.table.chunks_exact(I * I * LANES).enumerate() {
+            for (lanes, table) in room.x.as_flattened_mut().iter_mut().zip(table.as_chunks::<LANES>().0) {
+                for (value, &place) in lanes.iter_mut().zip(table) {
+                    *value = self.line[place as usize];
+                }
             }
-        }
-        let y = transform(matrix, &x);
-        store(&y, row, chunk);
-    }
-}
-
-/// Writes the lanes of each place to its row; the last chunk may be short.
-#[inline(always)]
-fn store<const N: usize>(y: &[[Lanes; N]; N], row: &mut [&mut [f32]], chunk: usize) {
-    for (lanes, row) in y.as_flattened().iter().zip(row) {
-        let row = &mut row[chunk * LANES..];
-        match row.first_chunk_mut() {
-            Some(row) => *row = *lanes,
-            None => row.copy_from_slice(&lanes[..row.len()]),
+            room.transform(&T::MATRIX);
+            store(&room.y, self.row, chunk);
         }
     }
-}
-
-/// The opposite of [`store`].
-#[inline(always)]
-fn load<const N: usize>(row: &[&[f32]], chunk: usize) -> [[Lanes; N]; N] {
-    let mut x = [[[0.0; LANES]; N]; N];
-    for (lanes, row) in x.as_flattened_mut().iter_mut().zip(row) {
-        let row = &row[chunk * LANES..];
-        match row.first_chunk() {
-            Some(row) => *lanes = *row,
-            None => lanes[..row.len()].copy_from_slice(row),
-        }
-    }
-    x
 }
 
 /// The outputs of `products`, `[place][channel][tile]`, written to those of the `all` channels of `out`.
 fn collect_maps<const M: usize, const N: usize>(
     shape: &ConvShape,
     grid: &Grid,
-    products: &[f32],
+    products: &Spectrum,
     all: usize,
     channels: Range<usize>,
     out: &mut [f32],
@@ -227,9 +204,7 @@ fn collect_maps<const M: usize, const N: usize>(
     planes.into_par_iter().enumerate().for_each_init(
         || vec![0.0; grid.nowhere + 1],
         |line, (channel, planes)| {
-            let row = |place| &products[(place * channels.len() + channel) * grid.tiles..][..grid.tiles];
-            let row: Vec<&[f32]> = (0..N * N).map(row).collect();
-            fast(|| collect_channel::<M, N>(&grid.outputs, &row, line));
+            fast(CollectChannel::<M, N> { table: &grid.outputs, row: &products.row(channel), line });
             for (to, from) in planes.into_iter().zip(line.chunks(plane)) {
                 to.copy_from_slice(from);
             }
@@ -237,13 +212,23 @@ fn collect_maps<const M: usize, const N: usize>(
     );
 }
 
-#[inline(always)]
-fn collect_channel<const M: usize, const N: usize>(table: &[u32], row: &[&[f32]], line: &mut [f32]) {
-    for (chunk, table) in table.chunks_exact(M * M * LANES).enumerate() {
-        let y = transform(&Tile::<M, N>::OUTPUT, &load::<N>(row, chunk));
-        for (lanes, table) in y.as_flattened().iter().zip(table.as_chunks::<LANES>().0) {
-            for (&value, &place) in lanes.iter().zip(table) {
-                line[place as usize] = value;
+struct CollectChannel<'a, const M: usize, const N: usize> {
+    table: &'a [u32],
+    row: &'a [&'a [f32]],
+    line: &'a mut [f32],
+}
+
+impl<const M: usize, const N: usize> Work for CollectChannel<'_, M, N> {
+    #[inline(always)]
+    fn run(self) {
+        let mut room = Room::<N, M>::new();
+        for (chunk, table) in self.table.chunks_exact(M * M * LANES).enumerate() {
+            load(&mut room.x, self.row, chunk);
+            room.transform(&Tile::<M, N>::OUTPUT);
+            for (lanes, table) in room.y.as_flattened().iter().zip(table.as_chunks::<LANES>().0) {
+                for (&value, &place) in lanes.iter().zip(table) {
+                    self.line[place as usize] = value;
+                }
             }
         }
     }
@@ -256,47 +241,68 @@ fn transform_weight<const M: usize, const N: usize>(
     o: Range<usize>,
     c: Range<usize>,
     backward: bool,
-) -> Vec<f32> {
-    let mut out = vec![0.0; N * N * o.len() * c.len()];
-    let rows = rows_of(&mut out, N * N, o.len(), c.len());
-    rows.into_par_iter().zip(o).for_each(|(mut row, o)| {
+) -> Spectrum {
+    let mut out = Spectrum::new(N * N, o.len(), c.len());
+    out.rows_mut().into_par_iter().zip(o).for_each(|(mut row, o)| {
         let taps = weight[(o * shape.from + c.start) * 9..][..c.len() * 9].as_chunks::<9>().0;
-        fast(|| {
-            for (chunk, taps) in taps.chunks(LANES).enumerate() {
-                let mut x = [[[0.0; LANES]; 3]; 3];
-                for (lane, taps) in taps.iter().enumerate() {
-                    for (i, lanes) in x.as_flattened_mut().iter_mut().enumerate() {
-                        lanes[lane] = if backward { taps[8 - i] } else { taps[i] };
-                    }
-                }
-                store(&transform(&Tile::<M, N>::TAPS, &x), &mut row, chunk);
-            }
-        });
+        fast(TransformTaps::<M, N> { taps, backward, row: &mut row });
     });
     out
+}
+
+struct TransformTaps<'a, 'b, const M: usize, const N: usize> {
+    taps: &'a [[f32; 9]],
+    backward: bool,
+    row: &'a mut [&'b mut [f32]],
+}
+
+impl<const M: usize, const N: usize> Work for TransformTaps<'_, '_, M, N> {
+    #[inline(always)]
+    fn run(self) {
+        let mut room = Room::<3, N>::new();
+        for (chunk, taps) in self.taps.chunks(LANES).enumerate() {
+            for (lane, taps) in taps.iter().enumerate() {
+                for (i, lanes) in room.x.as_flattened_mut().iter_mut().enumerate() {
+                    lanes[lane] = if self.backward { taps[8 - i] } else { taps[i] };
+                }
+            }
+            room.transform(&Tile::<M, N>::TAPS);
+            store(&room.y, self.row, chunk);
+        }
+    }
 }
 
 /// The gradients of taps from those of transformed taps, `[place][o][c]`.
 fn collect_weight<const M: usize, const N: usize>(
     shape: &ConvShape,
-    taps: &[f32],
+    taps: &Spectrum,
     o: Range<usize>,
     c: Range<usize>,
     weight: &mut [f32],
 ) {
     let all = shape.from * 9;
-    let (o_len, c_len) = (o.len(), c.len());
     weight[o.start * all..o.end * all].par_chunks_mut(all).enumerate().for_each(|(o, weight)| {
-        let row = |place| &taps[(place * o_len + o) * c_len..][..c_len];
-        let row: Vec<&[f32]> = (0..N * N).map(row).collect();
+        let row = taps.row(o);
         let weight = weight[c.start * 9..c.end * 9].as_chunks_mut::<9>().0;
-        fast(|| {
-            for (chunk, weight) in weight.chunks_mut(LANES).enumerate() {
-                let y = transform(&Tile::<M, N>::TAPS_GRAD, &load::<N>(&row, chunk));
-                for (lane, taps) in weight.iter_mut().enumerate() {
-                    *taps = std::array::from_fn(|i| y[i / 3][i % 3][lane]);
-                }
-            }
-        });
+        fast(CollectTaps::<M, N> { row: &row, weight });
     });
+}
+
+struct CollectTaps<'a, const M: usize, const N: usize> {
+    row: &'a [&'a [f32]],
+    weight: &'a mut [[f32; 9]],
+}
+
+impl<const M: usize, const N: usize> Work for CollectTaps<'_, M, N> {
+    #[inline(always)]
+    fn run(self) {
+        let mut room = Room::<N, 3>::new();
+        for (chunk, weight) in self.weight.chunks_mut(LANES).enumerate() {
+            load(&mut room.x, self.row, chunk);
+            room.transform(&Tile::<M, N>::TAPS_GRAD);
+            for (lane, taps) in weight.iter_mut().enumerate() {
+                *taps = std::array::from_fn(|i| room.y[i / 3][i % 3][lane]);
+            }
+        }
+    }
 }

@@ -106,31 +106,39 @@ const fn transpose<const R: usize, const C: usize>(matrix: [[f32; C]; R]) -> [[f
     out
 }
 
-/// `matrix x matrix^T`, lane by lane. The matrix is a constant where this is inlined, and the loops over it unroll.
-#[inline(always)]
-pub fn transform<const I: usize, const O: usize>(
-    matrix: &[[f32; I]; O],
-    x: &[[Lanes; I]; I],
-) -> [[Lanes; O]; O] {
-    let mut half = [[[0.0; LANES]; I]; O];
-    for column in 0..I {
-        for lane in 0..LANES {
-            let line: [f32; I] = std::array::from_fn(|row| x[row][column][lane]);
-            for row in 0..O {
-                half[row][column][lane] = dot(&matrix[row], &line);
+/// Room for a transform from I x I to O x O values, lane by lane.
+pub struct Room<const I: usize, const O: usize> {
+    pub x: [[Lanes; I]; I],
+    half: [[Lanes; I]; O],
+    pub y: [[Lanes; O]; O],
+}
+
+impl<const I: usize, const O: usize> Room<I, O> {
+    #[inline(always)]
+    pub fn new() -> Self {
+        Self { x: [[[0.0; LANES]; I]; I], half: [[[0.0; LANES]; I]; O], y: [[[0.0; LANES]; O]; O] }
+    }
+
+    /// `y = matrix x matrix^T`. The matrix must be a constant where this is inlined, so that the loops over it unroll.
+    #[inline(always)]
+    pub fn transform(&mut self, matrix: &[[f32; I]; O]) {
+        for column in 0..I {
+            for lane in 0..LANES {
+                let line: [f32; I] = std::array::from_fn(|row| self.x[row][column][lane]);
+                for row in 0..O {
+                    self.half[row][column][lane] = dot(&matrix[row], &line);
+                }
+            }
+        }
+        for row in 0..O {
+            for lane in 0..LANES {
+                let line: [f32; I] = std::array::from_fn(|column| self.half[row][column][lane]);
+                for column in 0..O {
+                    self.y[row][column][lane] = dot(&matrix[column], &line);
+                }
             }
         }
     }
-    let mut out = [[[0.0; LANES]; O]; O];
-    for row in 0..O {
-        for lane in 0..LANES {
-            let line: [f32; I] = std::array::from_fn(|column| half[row][column][lane]);
-            for column in 0..O {
-                out[row][column][lane] = dot(&matrix[column], &line);
-            }
-        }
-    }
-    out
 }
 
 #[inline(always)]

@@ -1,0 +1,58 @@
+//! Memory for intermediate results, kept from call to call: a training step would otherwise ask the system for gigabytes of
+//! fresh pages, and have them cleared, again and again.
+
+use std::{
+    ops::{Deref, DerefMut},
+    sync::Mutex,
+};
+
+/// Buffers that wait for their next use. A convolution holds three at a time.
+static IDLE: Mutex<Vec<Vec<f32>>> = Mutex::new(Vec::new());
+const KEPT: usize = 3;
+
+/// `len` values that hold anything until they are written.
+pub struct Scratch {
+    values: Vec<f32>,
+    len: usize,
+}
+
+impl Scratch {
+    pub fn new(len: usize) -> Self {
+        let mut idle = IDLE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // The smallest that is large enough, else the largest, which is let go for a larger one.
+        idle.sort_by_key(Vec::len);
+        let fitting = idle.iter().position(|values| values.len() >= len);
+        let values = match fitting {
+            Some(index) => idle.remove(index),
+            None => {
+                drop(idle.pop());
+                drop(idle);
+                vec![0.0; len]
+            }
+        };
+        Self { values, len }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let mut idle = IDLE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if idle.len() < KEPT {
+            idle.push(std::mem::take(&mut self.values));
+        }
+    }
+}
+
+impl Deref for Scratch {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.values[..self.len]
+    }
+}
+
+impl DerefMut for Scratch {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.values[..self.len]
+    }
+}
