@@ -60,6 +60,18 @@ impl ConvShape {
         self.kernel == 1 && self.stride == 1 && self.padding == 0
     }
 
+    /// Maps no larger than a 3x3's dilation lie under its middle tap alone, as under the widest of DeepLab's: what is left is
+    /// this 1x1.
+    fn middle_tap(&self) -> Option<Self> {
+        let same = self.kernel == 3 && self.stride == 1 && self.padding == self.dilation;
+        (same && self.dilation >= self.height.max(self.width)).then_some(Self {
+            kernel: 1,
+            padding: 0,
+            dilation: 1,
+            ..*self
+        })
+    }
+
     fn check(&self, input: usize, weight: usize, output: usize) {
         assert_eq!(input, self.input_len(), "input of {self:?}");
         assert_eq!(weight, self.weight_len(), "weight of {self:?}");
@@ -72,6 +84,8 @@ pub fn conv_forward(shape: &ConvShape, input: &[f32], weight: &[f32]) -> Vec<f32
     shape.check(input.len(), weight.len(), shape.output_len());
     if shape.is_pointwise() {
         pointwise::forward(shape, input, weight)
+    } else if let Some(point) = shape.middle_tap() {
+        pointwise::forward(&point, input, &middle_taps(weight))
     } else if winograd::suits(shape) {
         winograd::forward(shape, input, weight)
     } else {
@@ -84,6 +98,8 @@ pub fn conv_input_grad(shape: &ConvShape, grad: &[f32], weight: &[f32]) -> Vec<f
     shape.check(shape.input_len(), weight.len(), grad.len());
     if shape.is_pointwise() {
         pointwise::input_grad(shape, grad, weight)
+    } else if let Some(point) = shape.middle_tap() {
+        pointwise::input_grad(&point, grad, &middle_taps(weight))
     } else if winograd::suits(shape) {
         winograd::input_grad(shape, grad, weight)
     } else {
@@ -96,9 +112,16 @@ pub fn conv_weight_grad(shape: &ConvShape, input: &[f32], grad: &[f32]) -> Vec<f
     shape.check(input.len(), shape.weight_len(), grad.len());
     if shape.is_pointwise() {
         pointwise::weight_grad(shape, input, grad)
+    } else if let Some(point) = shape.middle_tap() {
+        let middle = |tap| [0.0, 0.0, 0.0, 0.0, tap, 0.0, 0.0, 0.0, 0.0];
+        pointwise::weight_grad(&point, input, grad).into_iter().flat_map(middle).collect()
     } else if winograd::suits(shape) {
         winograd::weight_grad(shape, input, grad)
     } else {
         im2col::weight_grad(shape, input, grad)
     }
+}
+
+fn middle_taps(weight: &[f32]) -> Vec<f32> {
+    weight.as_chunks::<9>().0.iter().map(|taps| taps[4]).collect()
 }

@@ -50,6 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .collect();
 
     trainer.step(images.clone(), &labels);
+    let cpu_before = cpu_seconds()?;
     let mut seconds: Vec<f64> = (0..steps)
         .map(|_| {
             let started = Instant::now();
@@ -57,14 +58,25 @@ fn main() -> Result<(), Box<dyn Error>> {
             started.elapsed().as_secs_f64()
         })
         .collect();
+    let cpu = (cpu_seconds()? - cpu_before) / steps as f64;
     seconds.sort_by(f64::total_cmp);
     let median = seconds[steps / 2];
     println!(
-        "protoseg {network} crop {crop} batch {batch}: {median:.3} s a step (median of {steps}), {:.2} images/s, peak {} MiB",
+        "protoseg {network} crop {crop} batch {batch}: {median:.3} s a step (median of {steps}), {cpu:.2} CPU s, {:.2} images/s, peak {} MiB",
         batch as f64 / median,
         peak_memory()?
     );
     Ok(())
+}
+
+/// What this process has spent on all CPUs, in user and in system mode.
+fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks =
+        |field: usize| -> Result<f64, Box<dyn Error>> { Ok(fields.get(field).ok_or("short stat")?.parse()?) };
+    // Fields 14 and 15 of proc(5), in hundredths of a second.
+    Ok((ticks(11)? + ticks(12)?) / 100.0)
 }
 
 /// The most memory this process held, in MiB.

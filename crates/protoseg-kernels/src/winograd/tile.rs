@@ -125,16 +125,16 @@ impl<const I: usize, const O: usize> Room<I, O> {
         for column in 0..I {
             for lane in 0..LANES {
                 let line: [f32; I] = std::array::from_fn(|row| self.x[row][column][lane]);
-                for row in 0..O {
-                    self.half[row][column][lane] = dot(&matrix[row], &line);
+                for (half, factors) in self.half.iter_mut().zip(matrix) {
+                    half[column][lane] = dot(factors, &line);
                 }
             }
         }
         for row in 0..O {
             for lane in 0..LANES {
                 let line: [f32; I] = std::array::from_fn(|column| self.half[row][column][lane]);
-                for column in 0..O {
-                    self.y[row][column][lane] = dot(&matrix[column], &line);
+                for (y, factors) in self.y[row].iter_mut().zip(matrix) {
+                    y[lane] = dot(factors, &line);
                 }
             }
         }

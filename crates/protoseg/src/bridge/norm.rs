@@ -19,6 +19,7 @@ use protoseg_kernels::{NormGrads, NormShape, norm_backward, norm_forward};
 use super::{is_cpu, tensor, values};
 
 /// What happens to the normalised values.
+#[allow(clippy::large_enum_variant)] // one a call, never stored
 pub(crate) enum Then {
     Nothing,
     Relu,
