@@ -8,6 +8,8 @@
 mod conv;
 mod im2col;
 mod matmul;
+mod norm;
+mod planes;
 mod pointwise;
 pub mod reference;
 mod scratch;
@@ -15,6 +17,7 @@ mod simd;
 mod winograd;
 
 pub use conv::{ConvShape, conv_forward, conv_input_grad, conv_weight_grad};
+pub use norm::{NormGrads, NormShape, Normalised, norm_backward, norm_forward};
 
 #[cfg(test)]
 mod tests;

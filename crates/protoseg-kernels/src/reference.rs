@@ -1,6 +1,6 @@
 //! The meaning of every kernel: naive loops, summed in double precision.
 
-use crate::ConvShape;
+use crate::{ConvShape, NormShape};
 
 /// Calls `visit(output index, input index, weight index)` for every product of a convolution.
 fn each_product(shape: &ConvShape, mut visit: impl FnMut(usize, usize, usize)) {
@@ -52,4 +52,61 @@ pub fn conv_weight_grad(shape: &ConvShape, input: &[f32], grad: &[f32]) -> Vec<f
     let mut weight = vec![0.0; shape.weight_len()];
     each_product(shape, |o, i, w| weight[w] += f64::from(grad[o]) * f64::from(input[i]));
     weight
+}
+
+/// See [`crate::norm_forward`]: output, mean, variance.
+pub fn norm_forward(
+    shape: &NormShape,
+    input: &[f32],
+    weight: &[f32],
+    bias: &[f32],
+    shortcut: Option<&[f32]>,
+    relu: bool,
+) -> [Vec<f64>; 3] {
+    let channel_of = |i: usize| i / shape.plane % shape.channels;
+    let count = (shape.batch * shape.plane) as f64;
+    let mut mean = vec![0.0; shape.channels];
+    input.iter().enumerate().for_each(|(i, &x)| mean[channel_of(i)] += f64::from(x) / count);
+    let mut variance = vec![0.0; shape.channels];
+    let centred = |i: usize| f64::from(input[i]) - mean[channel_of(i)];
+    (0..input.len()).for_each(|i| variance[channel_of(i)] += centred(i).powi(2) / count);
+    let output = (0..input.len()).map(|i| {
+        let c = channel_of(i);
+        let normalised = centred(i) / (variance[c] + shape.epsilon).sqrt();
+        let y = normalised * f64::from(weight[c])
+            + f64::from(bias[c])
+            + shortcut.map_or(0.0, |s| f64::from(s[i]));
+        if relu { y.max(0.0) } else { y }
+    });
+    [output.collect(), mean.clone(), variance.clone()]
+}
+
+/// See [`crate::norm_backward`]: gradients of input, weight, bias and shortcut.
+pub fn norm_backward(
+    shape: &NormShape,
+    input: &[f32],
+    weight: &[f32],
+    output: Option<&[f32]>,
+    grad: &[f32],
+) -> [Vec<f64>; 4] {
+    let channel_of = |i: usize| i / shape.plane % shape.channels;
+    let count = (shape.batch * shape.plane) as f64;
+    let zeros = vec![0.0; shape.channels];
+    let flat = vec![1.0; shape.channels];
+    let [normalised, _, variance] =
+        norm_forward(shape, input, &flat, &vec![0.0; shape.channels], None, false);
+    let masked: Vec<f64> = (0..input.len())
+        .map(|i| if output.is_some_and(|y| y[i] <= 0.0) { 0.0 } else { f64::from(grad[i]) })
+        .collect();
+    let (mut weight_grad, mut bias_grad) = (zeros.clone(), zeros);
+    for i in 0..input.len() {
+        weight_grad[channel_of(i)] += masked[i] * normalised[i];
+        bias_grad[channel_of(i)] += masked[i];
+    }
+    let input_grad = (0..input.len()).map(|i| {
+        let c = channel_of(i);
+        let scale = f64::from(weight[c]) / (variance[c] + shape.epsilon).sqrt();
+        scale * (masked[i] - bias_grad[c] / count - normalised[i] * weight_grad[c] / count)
+    });
+    [input_grad.collect(), weight_grad.clone(), bias_grad.clone(), masked]
 }

@@ -62,6 +62,46 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn normalisation_is_the_reference_one(
+        batch in 1usize..4,
+        channels in 1usize..10,
+        plane in 2usize..80,
+        shift in -3.0f32..3.0,
+        relu in any::<bool>(),
+        with_shortcut in any::<bool>(),
+    ) {
+        let shape = NormShape { batch, channels, plane, epsilon: 1e-5 };
+        let len = batch * channels * plane;
+        let input: Vec<f32> = values(len, 1).iter().map(|x| x + shift).collect();
+        let (weight, bias) = (values(channels, 2), values(channels, 3));
+        let (added, grad) = (values(len, 4), values(len, 5));
+        let shortcut = with_shortcut.then_some(&added[..]);
+        let got = norm_forward(&shape, &input, &weight, &bias, shortcut, relu);
+        let expected = reference::norm_forward(&shape, &input, &weight, &bias, shortcut, relu);
+        for (got, expected) in [&got.output, &got.mean, &got.variance].into_iter().zip(&expected) {
+            prop_assert!(error(got, expected) <= 2e-5);
+        }
+        let output = relu.then_some(&got.output[..]);
+        let grads = norm_backward(
+            &shape, &input, &weight, &got.mean, &got.variance, output, &grad, with_shortcut,
+        );
+        let expected = reference::norm_backward(&shape, &input, &weight, output, &grad);
+        for (got, expected) in [&grads.input, &grads.weight, &grads.bias].into_iter().zip(&expected) {
+            // A sum over few values may be all cancellation; then its terms set the scale.
+            let largest = expected.iter().fold(1.0f64, |a, b| a.max(b.abs()));
+            let worst = got.iter().zip(expected).fold(0.0f64, |a, (&g, &e)| a.max((f64::from(g) - e).abs()));
+            prop_assert!(worst <= 2e-4 * largest, "{worst:e} of {largest:e}");
+        }
+        if with_shortcut {
+            prop_assert!(error(&grads.shortcut, &expected[3]) == 0.0);
+        }
+    }
+}
+
 #[test]
 fn many_channels_keep_the_tolerance() {
     let same = |from, to, side, dilation| ConvShape {

@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use crate::{
     ConvShape,
     matmul::multiply,
+    planes::by_channel_mut,
     simd::{Work, fast},
 };
 use grid::Grid;
@@ -194,14 +195,8 @@ fn collect_maps<const M: usize, const N: usize>(
     out: &mut [f32],
 ) {
     let plane = shape.in_plane();
-    let mut planes: Vec<Vec<&mut [f32]>> =
-        channels.clone().map(|_| Vec::with_capacity(shape.batch)).collect();
-    for image in out.chunks_mut(all * plane) {
-        for (part, plane) in planes.iter_mut().zip(image.chunks_mut(plane).skip(channels.start)) {
-            part.push(plane);
-        }
-    }
-    planes.into_par_iter().enumerate().for_each_init(
+    let planes = by_channel_mut(out, all, plane).into_par_iter().skip(channels.start).take(channels.len());
+    planes.enumerate().for_each_init(
         || vec![0.0; grid.nowhere + 1],
         |line, (channel, planes)| {
             fast(CollectChannel::<M, N> { table: &grid.outputs, row: &products.row(channel), line });

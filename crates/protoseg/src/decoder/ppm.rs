@@ -63,16 +63,16 @@ impl Ppm {
         let mut start = from;
         let mixed = self.pooled(&x).zip(BINS).map(|(map, bin)| {
             let channels = map.dims()[1];
-            // [to, c, 3, 3] -> [to * taps, c]: one channel mix a tap.
+            // [to, c, 3, 3] -> [to * taps, c, 1, 1]: one channel mix a tap.
             let taps = weight.clone().slice_dim(1, start..start + channels);
             start += channels;
-            let taps = taps.permute([0, 2, 3, 1]).reshape([1, to * TAPS, channels]);
-            let mixed = taps.matmul(map.reshape([batch, channels, bin * bin]));
-            mixed.reshape([batch, to, TAPS * bin * bin])
+            let taps = taps.permute([0, 2, 3, 1]).reshape([to * TAPS, channels, 1, 1]);
+            let mixed = conv2d(map, taps, ConvGeometry { stride: 1, dilation: 1, padding: 0 });
+            mixed.reshape([batch * to, TAPS * bin * bin])
         });
-        let mixed = Tensor::cat(mixed.collect(), 2);
+        let mixed = Tensor::cat(mixed.collect(), 1);
         let spread = spread_matrix(height, width, &x.device());
-        let pyramid = mixed.matmul(spread.unsqueeze()).reshape([batch, to, height, width]);
+        let pyramid = mixed.matmul(spread).reshape([batch, to, height, width]);
 
         let own =
             conv2d(x, weight.slice_dim(1, 0..from), ConvGeometry { stride: 1, dilation: 1, padding: 1 });

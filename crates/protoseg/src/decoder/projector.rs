@@ -4,7 +4,7 @@
 use burn::{
     module::Module,
     nn::conv::Conv2d,
-    tensor::{Device, Tensor, activation::relu},
+    tensor::{Device, Tensor},
 };
 
 use crate::{
@@ -35,7 +35,7 @@ impl Projector {
 
     /// Everything behind the first convolution.
     pub(super) fn finish(&self, convolved: Tensor<4>) -> Tensor<4> {
-        let x = relu(self.conv.bn.forward(convolved));
+        let x = self.conv.bn.forward_relu(convolved);
         conv(&self.out, self.dropout.forward(x))
     }
 

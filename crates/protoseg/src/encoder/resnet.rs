@@ -10,7 +10,7 @@
 use burn::{
     module::Module,
     nn::conv::Conv2d,
-    tensor::{Device, Tensor, activation::relu},
+    tensor::{Device, Tensor},
 };
 use serde::{Deserialize, Serialize};
 
@@ -279,9 +279,8 @@ impl Basic {
     }
 
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let out = relu(self.bn1.forward(conv(&self.conv1, x.clone())));
-        let out = self.bn2.forward(conv(&self.conv2, out));
-        relu(out + shortcut(&self.downsample, x))
+        let out = self.bn1.forward_relu(conv(&self.conv1, x.clone()));
+        self.bn2.forward_add_relu(conv(&self.conv2, out), shortcut(&self.downsample, x))
     }
 }
 
@@ -317,10 +316,9 @@ impl Bottleneck {
     }
 
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let out = relu(self.bn1.forward(conv(&self.conv1, x.clone())));
-        let out = relu(self.bn2.forward(conv(&self.conv2, out)));
-        let out = self.bn3.forward(conv(&self.conv3, out));
-        relu(out + shortcut(&self.downsample, x))
+        let out = self.bn1.forward_relu(conv(&self.conv1, x.clone()));
+        let out = self.bn2.forward_relu(conv(&self.conv2, out));
+        self.bn3.forward_add_relu(conv(&self.conv3, out), shortcut(&self.downsample, x))
     }
 }
 

@@ -1,13 +1,15 @@
 //! Batch normalisation with PyTorch's running statistics.
 //!
 //! Burn's own layer keeps the biased batch variance in its running average; PyTorch, and so every published
-//! checkpoint, keeps the unbiased one (n / (n - 1)). The normalisation itself is Burn's. Field names are PyTorch's, so
+//! checkpoint, keeps the unbiased one (n / (n - 1)). Field names are PyTorch's, so
 //! that weights load without a rename.
 
 use burn::{
     module::{Flag, Initializer, Module, Param, RunningState},
-    tensor::{Device, Tensor, module},
+    tensor::{Device, Tensor, activation::relu, module},
 };
+
+use crate::bridge::{Then, norm_train};
 
 /// Added to the variance before its root is taken.
 const EPSILON: f64 = 1e-5;
@@ -38,25 +40,43 @@ impl BatchNorm {
     }
 
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
+        self.forward_then(input, Then::Nothing)
+    }
+
+    pub fn forward_relu(&self, input: Tensor<4>) -> Tensor<4> {
+        self.forward_then(input, Then::Relu)
+    }
+
+    /// The end of a residual block: normalised, plus the shortcut, then ReLU.
+    pub fn forward_add_relu(&self, input: Tensor<4>, shortcut: Tensor<4>) -> Tensor<4> {
+        self.forward_then(input, Then::AddRelu(shortcut))
+    }
+
+    fn forward_then(&self, input: Tensor<4>, then: Then) -> Tensor<4> {
         if input.device().is_autodiff() && self.training.is_enabled() {
-            self.forward_train(input)
+            self.forward_train(input, then)
         } else {
             let device = input.device();
             let mean = self.running_mean.value().to_device(&device);
             let var = self.running_var.value().to_device(&device);
-            module::batch_norm(input, self.weight.val(), self.bias.val(), mean, var, EPSILON)
+            let out = module::batch_norm(input, self.weight.val(), self.bias.val(), mean, var, EPSILON);
+            match then {
+                Then::Nothing => out,
+                Then::Relu => relu(out),
+                Then::AddRelu(shortcut) => relu(out + shortcut),
+            }
         }
     }
 
-    fn forward_train(&self, input: Tensor<4>) -> Tensor<4> {
+    fn forward_train(&self, input: Tensor<4>, then: Then) -> Tensor<4> {
         let [batch, _, height, width] = input.dims();
         let n = (batch * height * width) as f64;
         // One value a channel has no unbiased variance; its biased one, zero, is kept as it is.
         let unbiased = n / (n - 1.0).max(1.0);
-        let normalised = module::batch_norm_train(input, self.weight.val(), self.bias.val(), EPSILON);
-        update(&self.running_mean, normalised.mean);
-        update(&self.running_var, normalised.variance.mul_scalar(unbiased));
-        normalised.output
+        let (output, mean, variance) = norm_train(input, self.weight.val(), self.bias.val(), EPSILON, then);
+        update(&self.running_mean, mean);
+        update(&self.running_var, variance.mul_scalar(unbiased));
+        output
     }
 }
 

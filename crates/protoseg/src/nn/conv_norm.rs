@@ -6,7 +6,7 @@ use burn::{
         PaddingConfig2d,
         conv::{Conv2d, Conv2dConfig},
     },
-    tensor::{Device, Tensor, activation::relu, module::max_pool2d, ops::MaxPoolOptions},
+    tensor::{Device, Tensor, module::max_pool2d, ops::MaxPoolOptions},
 };
 
 use super::{BatchNorm, Cost};
@@ -83,7 +83,7 @@ impl ConvNorm {
     }
 
     pub fn forward_relu(&self, input: Tensor<4>) -> Tensor<4> {
-        relu(self.forward(input))
+        self.bn.forward_relu(bridge::conv(&self.conv, input))
     }
 
     pub(crate) fn cost(&self, cost: &mut Cost, size: [usize; 2]) -> [usize; 2] {

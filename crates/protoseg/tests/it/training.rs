@@ -73,7 +73,9 @@ fn a_trainer_goes_on_from_its_weights_and_its_optimisers_memory() {
     let network = start();
     let (reports, trained) = run(network.clone(), config(6));
     let mut first = Trainer::new(network, config(6));
-    (0..3).for_each(|_| drop(first.step(images(), &labels())));
+    for _ in 0..3 {
+        first.step(images(), &labels());
+    }
     let memory = first.optimizer_state().unwrap();
     let mut second = Trainer::new(first.network(), config(6)).resume(3, memory).unwrap();
     let rest: Vec<StepReport> = (0..3).map(|_| second.step(images(), &labels())).collect();

@@ -1,9 +1,9 @@
-//! The single crossing between Burn and our kernels: tensors of the CPU go to `protoseg-kernels` and back, with gradients.
-//! On every other device the same functions are Burn's own.
+//! Convolutions.
 
+use super::{is_cpu, tensor, values};
 use burn::{
     backend::{
-        Autodiff, Backend, Dispatch, DispatchDevice, Flex, TensorMetadata,
+        Autodiff, Backend, Dispatch, Flex, TensorMetadata,
         autodiff::{
             NodeId,
             checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
@@ -14,19 +14,9 @@ use burn::{
         tensor::FloatTensor,
     },
     nn::{PaddingConfig2d, conv::Conv2d},
-    tensor::{DType, Device, Tensor, TensorData, module, ops::ConvOptions},
+    tensor::{DType, Tensor, module, ops::ConvOptions},
 };
 use protoseg_kernels::{ConvShape, conv_forward, conv_input_grad, conv_weight_grad};
-
-/// Whether a device's tensors are slices of this process.
-fn is_cpu(device: &Device) -> bool {
-    match device.as_dispatch() {
-        DispatchDevice::Flex(_) => true,
-        DispatchDevice::Autodiff(device) => matches!(**device, DispatchDevice::Flex(_)),
-        #[allow(unreachable_patterns)] // reachable in builds with other devices
-        _ => false,
-    }
-}
 
 /// What a convolution is besides its tensors; the same along both axes.
 #[derive(Clone, Copy, Debug)]
@@ -160,13 +150,4 @@ fn shape_of(
 ) -> ConvShape {
     assert_eq!([from, kernel], [weight_from, kernel_width], "channels and kernel of input and weight");
     ConvShape { batch, from, to, height, width, kernel, stride, dilation, padding }
-}
-
-/// The values of a contiguous tensor.
-fn values(tensor: &FloatTensor<Flex>) -> &[f32] {
-    tensor.as_slice().expect("the tensor is contiguous and of single precision")
-}
-
-fn tensor<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> FloatTensor<Flex> {
-    FloatTensor::<Flex>::from_data(TensorData::new(values, shape))
 }

@@ -1,0 +1,32 @@
+//! The single crossing between Burn and our kernels: tensors of the CPU go to `protoseg-kernels` and back, with gradients.
+//! On every other device the same functions are Burn's own.
+
+mod conv;
+mod norm;
+
+use burn::{
+    backend::{DispatchDevice, Flex, tensor::FloatTensor},
+    tensor::{Device, TensorData},
+};
+
+pub(crate) use conv::{ConvGeometry, conv, conv2d};
+pub(crate) use norm::{Then, norm_train};
+
+/// Whether a device's tensors are slices of this process.
+fn is_cpu(device: &Device) -> bool {
+    match device.as_dispatch() {
+        DispatchDevice::Flex(_) => true,
+        DispatchDevice::Autodiff(device) => matches!(**device, DispatchDevice::Flex(_)),
+        #[allow(unreachable_patterns)] // reachable in builds with other devices
+        _ => false,
+    }
+}
+
+/// The values of a contiguous tensor.
+fn values(tensor: &FloatTensor<Flex>) -> &[f32] {
+    tensor.as_slice().expect("the tensor is contiguous and of single precision")
+}
+
+fn tensor<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> FloatTensor<Flex> {
+    FloatTensor::<Flex>::from_data(TensorData::new(values, shape))
+}
