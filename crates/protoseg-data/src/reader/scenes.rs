@@ -13,8 +13,8 @@ pub const NAME: &str = "scenes";
 
 /// Scenes to learn from, scenes to evaluate on, and the seeds of their worlds.
 const SPLITS: [(&str, usize, u64); 2] = [("train", 2400, 1), ("val", 300, 2)];
-const WIDTH: usize = 160;
-const HEIGHT: usize = 120;
+const WIDTH: usize = 128;
+const HEIGHT: usize = 128;
 const N_FOLDS: usize = 4;
 
 /// One pixel in twenty: below, a thing is too small or too hidden to be anybody's example.
