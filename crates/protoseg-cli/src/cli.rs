@@ -15,11 +15,287 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Command {
+    Demo(Demo),
     Train(Box<Train>),
+    Register(Register),
+    #[command(subcommand)]
+    Classes(Classes),
+    Predict(Predict),
+    Eval(Eval),
     Import(Import),
     Info(Info),
     #[command(subcommand)]
     Data(Data),
+    Completions(Completions),
+}
+
+/// See it all at work: train a small model on embedded scenes, teach it five new classes, judge it, write a report
+///
+/// Needs no files and no network. Ends with the three commands that do the same with photos of your own.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  protoseg demo\n  protoseg demo --quick --out demo-quick")]
+pub struct Demo {
+    /// The folder to write: the run, the class pack, the results and the report
+    #[arg(long, value_name = "DIR", default_value = "demo")]
+    pub out: PathBuf,
+    /// A shorter training and fewer images, for a first look in less than a minute
+    #[arg(long)]
+    pub quick: bool,
+    /// Delete what is in the folder already
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Teach a model new classes from a few labelled images each; they become a small file, a class pack
+///
+/// A support is an image with a mask. Masks are PNGs: black with the class in white or any other single colour, or numbers
+/// (gray or palette) of which one is the class. What is not the class is not labelled, unless the mask says which of the
+/// model's own classes is there (`base_labels` in a --supports file): then they refine those classes too (SCE).
+///
+/// If the pack is there already, the classes are added to it. Classes can be added, removed and merged in any order: the
+/// result is that of registering all of them at once.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    protoseg register --model model.safetensors --class duck=a.jpg:a_mask.png,b.jpg:b_mask.png -o my.pack\n  \
+    protoseg register --model model.safetensors --class duck=photos/duck --class swan=swans.txt -o my.pack\n  \
+    protoseg register --model model.safetensors --supports supports.json -o my.pack\n  \
+    protoseg register --model model.safetensors --coco instances.json --images photos -o my.pack\n  \
+    protoseg register --model model.safetensors --data msrc --root DIR --fold 0 --shots 5 --seed 123 -o my.pack")]
+pub struct Register {
+    /// The model file
+    #[arg(long, value_name = "MODEL")]
+    pub model: PathBuf,
+    /// A class and its supports: IMAGE:MASK pairs, a folder of images with masks, or a .txt list with a pair a line
+    #[arg(long, value_name = "NAME=PATHS", num_args = 1.., help_heading = "Supports")]
+    pub class: Vec<String>,
+    /// A JSON file: an array of {"class", "image", "mask", "value", "base_labels"}; the last two may be left out
+    #[arg(long, value_name = "JSON", help_heading = "Supports")]
+    pub supports: Option<PathBuf>,
+    /// A COCO JSON of instances; every category that the model does not know becomes a class
+    #[arg(long, value_name = "JSON", help_heading = "Supports")]
+    pub coco: Option<PathBuf>,
+    /// The folder of the COCO images; by default that of the JSON
+    #[arg(long, value_name = "DIR", requires = "coco", help_heading = "Supports")]
+    pub images: Option<PathBuf>,
+    /// Draw supports from the training images of a data set: a folder, a .toml file or a benchmark's name
+    #[arg(long, value_name = "DIR|NAME|TOML", conflicts_with_all = ["class", "supports", "coco"], help_heading = "Supports")]
+    pub data: Option<String>,
+    /// The folder of a benchmark that is given by name
+    #[arg(long, value_name = "DIR", env = "PROTOSEG_ROOT", help_heading = "Supports")]
+    pub root: Option<PathBuf>,
+    /// The fold whose novel classes are registered; without folds, all classes that the model does not know
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Supports")]
+    pub fold: usize,
+    /// Supports a class (--data; at most so many with --coco)
+    #[arg(long, value_name = "K", help_heading = "Supports")]
+    pub shots: Option<usize>,
+    /// Which supports are drawn
+    #[arg(long, default_value_t = 123, help_heading = "Supports")]
+    pub seed: u64,
+    /// The fewest pixels of its class that a drawn support holds; by default the benchmark's rule
+    #[arg(long, value_name = "N", help_heading = "Supports")]
+    pub min_pixels: Option<u64>,
+    /// The class pack to write, or to add to
+    #[arg(short, long, value_name = "PACK")]
+    pub output: PathBuf,
+    /// Classes that are in the pack already are replaced
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub usage: Usage,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a model is used.
+#[derive(Args)]
+pub struct Usage {
+    /// Where paper and reference differ: balanced, reference or paper (see docs/method.md)
+    #[arg(long, value_name = "NAME", default_value = "balanced", help_heading = "Method")]
+    pub preset: String,
+    /// Leave the base classes as they were learned, whatever the supports show of them
+    #[arg(long, help_heading = "Method")]
+    pub no_sce: bool,
+    /// Do not let the base classes follow each image
+    #[arg(long, help_heading = "Method")]
+    pub no_dqce: bool,
+    /// cpu, cuda:0, ...
+    #[arg(long, default_value = "cpu", env = "PROTOSEG_DEVICE", help_heading = "Method")]
+    pub device: String,
+}
+
+/// Look at the classes of a pack and change them
+///
+/// Every change is written whole or not at all.
+#[derive(Subcommand)]
+pub enum Classes {
+    /// Name the classes with their supports
+    List {
+        #[arg(value_name = "PACK")]
+        pack: PathBuf,
+        /// Print one JSON object instead of text
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell all that a pack knows of a class
+    Show {
+        #[arg(value_name = "PACK")]
+        pack: PathBuf,
+        name: String,
+        /// Print one JSON object instead of text
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give a class another name
+    Rename {
+        #[arg(value_name = "PACK")]
+        pack: PathBuf,
+        name: String,
+        new: String,
+    },
+    /// Take classes out
+    Remove {
+        #[arg(value_name = "PACK")]
+        pack: PathBuf,
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Join packs of one model in a new one
+    Merge {
+        #[arg(value_name = "PACK", required = true, num_args = 2..)]
+        packs: Vec<PathBuf>,
+        /// The pack to write
+        #[arg(short, long, value_name = "PACK")]
+        output: PathBuf,
+        /// Overwrite the pack if it is there
+        #[arg(long)]
+        force: bool,
+    },
+    /// Choose the colour of a class in pictures
+    Recolor {
+        #[arg(value_name = "PACK")]
+        pack: PathBuf,
+        name: String,
+        /// As #rrggbb or r,g,b
+        color: String,
+    },
+}
+
+/// Segment images: every pixel gets one of the model's classes and the pack's
+///
+/// Everything is written at the images' own size. A file that cannot be read is told at the end, with exit code 1; the
+/// others are done.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    protoseg predict --model model.safetensors --pack my.pack photos -o out\n  \
+    protoseg predict --model model.safetensors a.jpg b.jpg -o out --write index,palette,coco --json\n  \
+    protoseg predict --model model.safetensors aerial.tif -o out --tile --abstain 0.4")]
+pub struct Predict {
+    /// The model file
+    #[arg(long, value_name = "MODEL")]
+    pub model: PathBuf,
+    /// A class pack with more classes
+    #[arg(long, value_name = "PACK")]
+    pub pack: Option<PathBuf>,
+    /// Images, folders of images, or .txt lists with an image a line
+    #[arg(value_name = "IMAGES|DIR|LIST", required = true)]
+    pub inputs: Vec<PathBuf>,
+    /// The folder to write; every kind of output gets a folder in it
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// What to write: index (gray PNG of ids), palette (PNG of ids with colours), overlay (with a legend), confidence,
+    /// probability (a PNG a class), coco (one JSON with RLE)
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', default_value = "index,overlay")]
+    pub write: Vec<String>,
+    /// Write the scores [classes, S, S] on the network's canvas to this file; for a single image
+    #[arg(long, value_name = "SAFETENSORS")]
+    pub logits: Option<PathBuf>,
+    /// Cut large images into tiles of the network's own size instead of scaling them down
+    #[arg(long)]
+    pub tile: bool,
+    /// How much tiles overlap, as a share of their side
+    #[arg(long, value_name = "SHARE", default_value_t = 0.25, requires = "tile")]
+    pub overlap: f64,
+    /// Leave pixels without a class (255) whose confidence is below this, from 0 to 1
+    #[arg(long, value_name = "P")]
+    pub abstain: Option<f64>,
+    #[command(flatten)]
+    pub usage: Usage,
+    /// Overwrite what is in the folder
+    #[arg(long)]
+    pub force: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Judge a model on a data set: base, novel and total mIoU over draws of supports, by a published protocol
+///
+/// Supports are drawn from the training images for every seed; the images of the other split are judged. Features are
+/// computed once and used for all seeds, shots and variants. Writes results.json, .csv and .md and report.html.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    protoseg eval --model runs/scenes-small-capl-fold0/best.safetensors --data scenes\n  \
+    protoseg eval --model msrc.safetensors --data msrc --root DIR --shots 1,5 --preset balanced,reference -o results/msrc")]
+pub struct Eval {
+    /// The model file
+    #[arg(long, value_name = "MODEL")]
+    pub model: PathBuf,
+    /// A folder, a .toml file, or a benchmark's name (scenes, pascal-5i, coco-20i, coco-20i-contiguous, msrc)
+    #[arg(long, value_name = "DIR|NAME|TOML")]
+    pub data: String,
+    /// The folder of a benchmark that is given by name
+    #[arg(long, value_name = "DIR", env = "PROTOSEG_ROOT")]
+    pub root: Option<PathBuf>,
+    /// The fold whose novel classes are registered; by default the one that the model was trained on
+    #[arg(long)]
+    pub fold: Option<usize>,
+    /// Supports a class
+    #[arg(long, value_name = "K", value_delimiter = ',', default_value = "1,5")]
+    pub shots: Vec<usize>,
+    /// Draws of supports; results are means over them
+    #[arg(long, value_name = "SEEDS", value_delimiter = ',', default_value = "123,321,456,654,999")]
+    pub seeds: Vec<u64>,
+    /// exact (ours), reference (A: the paper's) or b
+    #[arg(long, default_value = "exact")]
+    pub protocol: String,
+    /// What acts on the trained model: baseline, sce, dqce, capl
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "baseline,sce,dqce,capl")]
+    pub variants: Vec<String>,
+    /// Where paper and reference differ: balanced, reference, paper; several make a row each
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "balanced")]
+    pub preset: Vec<String>,
+    /// The fewest pixels of its class that a drawn support holds; by default the benchmark's rule
+    #[arg(long, value_name = "N")]
+    pub min_pixels: Option<u64>,
+    /// Side of the canvas that images are fitted to; by default the model's own
+    #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(8..=8192))]
+    pub size: Option<u32>,
+    /// Judge at most so many images, evenly taken; for a quick look, not for results
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// cpu, cuda:0, ...
+    #[arg(long, default_value = "cpu", env = "PROTOSEG_DEVICE")]
+    pub device: String,
+    /// The folder to write; by default results/ and the names of data and fold
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Overwrite the results that are in the folder
+    #[arg(long)]
+    pub force: bool,
+    /// Print the results as one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Print a script that completes commands and flags in a shell
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  protoseg completions bash > ~/.local/share/bash-completion/completions/protoseg"
+)]
+pub struct Completions {
+    pub shell: clap_complete::Shell,
 }
 
 /// Learn the base classes of a data set: network, classifier and CAPL, from a recipe or from flags

@@ -17,7 +17,13 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let result = match cli.command {
+        cli::Command::Demo(args) => commands::demo::run(&args),
         cli::Command::Train(args) => commands::train::run(&args),
+        cli::Command::Register(args) => commands::register::run(&args),
+        cli::Command::Classes(args) => commands::classes::run(&args),
+        cli::Command::Predict(args) => commands::predict::run(&args),
+        cli::Command::Eval(args) => commands::eval::run(&args),
+        cli::Command::Completions(args) => commands::completions::run(&args),
         cli::Command::Import(args) => commands::import::run(&args),
         cli::Command::Info(args) => commands::info::run(&args),
         cli::Command::Data(cli::Data::Check(args)) => commands::data_check::run(&args),

@@ -61,6 +61,14 @@ impl Classes {
         base.chain(novel).collect::<Vec<_>>().try_into()
     }
 
+    /// The same base classes with other novel ones behind them.
+    pub fn with_novel<S: AsRef<str>>(&self, novel: &[S]) -> Result<Self, ClassError> {
+        let novel =
+            novel.iter().map(|name| Class { name: name.as_ref().to_string(), role: ClassRole::Novel });
+        let base = self.0.iter().filter(|class| class.role != ClassRole::Novel).cloned();
+        base.chain(novel).collect::<Vec<_>>().try_into()
+    }
+
     pub fn rows(&self) -> &[Class] {
         &self.0
     }

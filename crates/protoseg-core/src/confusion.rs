@@ -27,6 +27,15 @@ impl Confusion {
         }
     }
 
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// How often each class (of the truth, a row) was predicted as each: `classes * classes` counts.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
     /// Counts of others, such as another thread's, joined to these.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(self.classes, other.classes, "counts of different classifiers");

@@ -11,6 +11,8 @@ mod raster;
 mod remap;
 mod rules;
 pub mod scenes;
+mod score_map;
+mod scores;
 pub mod seed;
 mod support;
 mod transform;
@@ -24,6 +26,8 @@ pub use preprocess::{Canvas, Preprocess};
 pub use raster::{IGNORE, Image, LabelMap};
 pub use remap::{NovelPixels, Remap, RemapError};
 pub use rules::{BaseUse, ImageStats, SupportUse};
+pub use score_map::{ScoreGrid, ScoreMap, Tiling, best};
+pub use scores::{Protocol, Scores, Spread, UnknownProtocol};
 pub use support::{
     ClassSupports, MIN_SUPPORT_PIXELS, SUPPORT_SEEDS, SupportDraw, SupportError, SupportList, draw_supports,
 };

@@ -23,6 +23,12 @@ impl Image {
         );
         Self { width, height, data }
     }
+
+    /// A part of the picture.
+    pub fn cut(&self, left: usize, top: usize, width: usize, height: usize) -> Self {
+        let rows = self.data.chunks_exact(3 * self.width.max(1)).skip(top).take(height);
+        Self::new(width, height, rows.flat_map(|row| &row[3 * left..][..3 * width]).copied().collect())
+    }
 }
 
 /// One label a pixel. What the numbers mean (ids of a data set's files or rows of a classifier) is the caller's to

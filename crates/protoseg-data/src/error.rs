@@ -50,6 +50,8 @@ pub enum DataError {
     UnknownColor { path: PathBuf, color: Rgb, x: usize, y: usize },
     #[error("labels `{path}` are not an index mask: {reason}\nhint: {hint}")]
     NotAMask { path: PathBuf, reason: String, hint: &'static str },
+    #[error("mask `{path}` of class `{class}` {reason}\nhint: {hint}")]
+    Example { path: PathBuf, class: String, reason: String, hint: String },
     #[error("labels `{path}`, {shape}: {reason}\nhint: {hint}")]
     BadShape { path: PathBuf, shape: String, reason: String, hint: &'static str },
 
@@ -166,6 +168,7 @@ impl DataError {
             | Self::UnknownColor { path, .. }
             | Self::NotAMask { path, .. }
             | Self::BadShape { path, .. }
+            | Self::Example { path, .. }
             | Self::Line { path, .. }
             | Self::Empty { path, .. }
             | Self::Json { path, .. }

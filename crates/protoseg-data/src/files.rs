@@ -123,6 +123,11 @@ pub(crate) fn is_picture(path: &Path) -> bool {
     PICTURE_ENDINGS.iter().any(|ending| has_ending(path, ending))
 }
 
+/// All pictures in a folder and the folders in it, sorted.
+pub fn find_pictures(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+    walk(folder, is_picture)
+}
+
 /// The picture called `stem` in a folder: `stem` itself if it already has an ending, else the first known ending.
 pub(crate) fn find_picture(folder: &Path, stem: &str) -> Option<PathBuf> {
     let whole = folder.join(stem);

@@ -60,20 +60,58 @@ pub fn read_color_mask(path: &Path, colors: &ColorMap) -> Result<LabelMap, DataE
 /// The bytes of an index mask as PNG: 8 bits with the Pascal VOC palette and 255 for "no label", or 16-bit gray where
 /// an id does not fit (then 65535 means "no label").
 pub fn encode_index_png(labels: &LabelMap) -> Vec<u8> {
-    let wide = labels.data.iter().any(|&label| label >= 255 && label != IGNORE);
-    let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, labels.width as u32, labels.height as u32);
-    let data: Vec<u8> = if wide {
-        encoder.set_color(png::ColorType::Grayscale);
-        encoder.set_depth(png::BitDepth::Sixteen);
-        labels.data.iter().flat_map(|label| label.to_be_bytes()).collect()
-    } else {
-        encoder.set_color(png::ColorType::Indexed);
-        encoder.set_depth(png::BitDepth::Eight);
-        encoder.set_palette((0..=255).flat_map(|id| voc_color(ClassId(id))).collect::<Vec<u8>>());
-        labels.data.iter().map(|&label| label.min(255) as u8).collect()
+    let voc: Vec<[u8; 3]> = (0..=255).map(|id| voc_color(ClassId(id))).collect();
+    encode_palette_png(labels, &voc).unwrap_or_else(|| encode_gray_png(labels))
+}
+
+/// The same in these colours, by id; nothing where an id does not fit into 8 bits.
+pub fn encode_palette_png(labels: &LabelMap, colors: &[[u8; 3]]) -> Option<Vec<u8>> {
+    if is_wide(labels) {
+        return None;
+    }
+    let mut palette: Vec<u8> = colors.iter().take(256).flatten().copied().collect();
+    palette.resize(3 * 255, 0);
+    // "No label" is light gray, as VOC has it.
+    palette.extend(voc_color(ClassId(255)));
+    let data: Vec<u8> = labels.data.iter().map(|&label| label.min(255) as u8).collect();
+    Some(encode_png(labels.width, labels.height, png::ColorType::Indexed, false, Some(palette), &data))
+}
+
+/// The ids of a mask as gray values: 8 bits and 255 for "no label", or 16 bits and 65535 where an id does not fit.
+pub fn encode_gray_png(labels: &LabelMap) -> Vec<u8> {
+    let wide = is_wide(labels);
+    let data: Vec<u8> = match wide {
+        true => labels.data.iter().flat_map(|label| label.to_be_bytes()).collect(),
+        false => labels.data.iter().map(|&label| label.min(255) as u8).collect(),
     };
-    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&data));
+    encode_png(labels.width, labels.height, png::ColorType::Grayscale, wide, None, &data)
+}
+
+/// 8-bit gray values as PNG.
+pub fn encode_values_png(width: usize, height: usize, values: &[u8]) -> Vec<u8> {
+    encode_png(width, height, png::ColorType::Grayscale, false, None, values)
+}
+
+fn is_wide(labels: &LabelMap) -> bool {
+    labels.data.iter().any(|&label| label >= 255 && label != IGNORE)
+}
+
+fn encode_png(
+    width: usize,
+    height: usize,
+    color: png::ColorType,
+    wide: bool,
+    palette: Option<Vec<u8>>,
+    data: &[u8],
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width as u32, height as u32);
+    encoder.set_color(color);
+    encoder.set_depth(if wide { png::BitDepth::Sixteen } else { png::BitDepth::Eight });
+    if let Some(palette) = palette {
+        encoder.set_palette(palette);
+    }
+    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(data));
     // Writing to memory fails only for a size of zero, which a decoded image cannot have.
     debug_assert!(written.is_ok(), "{written:?}");
     bytes

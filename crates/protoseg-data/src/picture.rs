@@ -40,6 +40,16 @@ pub fn write_image(path: &Path, image: &Image) -> Result<(), DataError> {
     files::write_atomic(path, bytes.get_ref())
 }
 
+/// The bytes of a picture as JPEG, for pages that people look at.
+pub fn encode_jpeg(image: &Image) -> Result<Vec<u8>, DataError> {
+    let mut bytes = Vec::new();
+    let (width, height) = (image.width as u32, image.height as u32);
+    image::codecs::jpeg::JpegEncoder::new_with_quality(&mut bytes, 88)
+        .encode(&image.data, width, height, image::ExtendedColorType::Rgb8)
+        .map_err(|error| DataError::writing(Path::new("a JPEG"), std::io::Error::other(error)))?;
+    Ok(bytes)
+}
+
 /// The size of a picture as [`read_image`] would return it, from its header.
 pub fn image_size(path: &Path) -> Result<Size, DataError> {
     let bytes = files::read_bytes(path)?;

@@ -9,6 +9,7 @@ mod conv;
 mod im2col;
 mod matmul;
 mod norm;
+mod pixel_loss;
 mod planes;
 mod pointwise;
 pub mod reference;
@@ -18,6 +19,7 @@ mod winograd;
 
 pub use conv::{ConvShape, conv_forward, conv_input_grad, conv_weight_grad};
 pub use norm::{NormGrads, NormShape, Normalised, norm_backward, norm_forward};
+pub use pixel_loss::{PixelLoss, PixelLossShape, UNJUDGED, pixel_loss};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! The meaning of every kernel: naive loops, summed in double precision.
 
-use crate::{ConvShape, NormShape};
+use crate::{ConvShape, NormShape, PixelLossShape, UNJUDGED};
 
 /// Calls `visit(output index, input index, weight index)` for every product of a convolution.
 fn each_product(shape: &ConvShape, mut visit: impl FnMut(usize, usize, usize)) {
@@ -109,4 +109,54 @@ pub fn norm_backward(
         scale * (masked[i] - bias_grad[c] / count - normalised[i] * weight_grad[c] / count)
     });
     [input_grad.collect(), weight_grad.clone(), bias_grad.clone(), masked]
+}
+
+/// See [`crate::pixel_loss`]: the loss, and its gradient in the scores.
+pub fn pixel_loss(shape: &PixelLossShape, scores: &[f32], labels: &[u16]) -> (f64, Vec<f64>) {
+    let &PixelLossShape { batch, classes, grid: [grid_height, grid_width], size: [height, width] } = shape;
+    let share = |new: usize, old: usize, from: usize, to: usize| {
+        let at = new as f64 * (from as f64 - 1.0) / (to.max(2) as f64 - 1.0);
+        (1.0 - (at - old as f64).abs()).max(0.0)
+    };
+    let judged = labels.iter().filter(|&&label| label != UNJUDGED).count().max(1) as f64;
+    let (mut loss, mut grad) = (0.0, vec![0.0; scores.len()]);
+    for image in 0..batch {
+        for y in 0..height {
+            for x in 0..width {
+                let label = labels[(image * height + y) * width + x];
+                if label == UNJUDGED {
+                    continue;
+                }
+                let place = |class: usize, i: usize, j: usize| {
+                    ((image * classes + class) * grid_height + i) * grid_width + j
+                };
+                let mut pixel = vec![0.0; classes];
+                let mut shares = Vec::new();
+                for i in 0..grid_height {
+                    for j in 0..grid_width {
+                        shares.push((
+                            i,
+                            j,
+                            share(y, i, grid_height, height) * share(x, j, grid_width, width),
+                        ));
+                    }
+                }
+                for (class, pixel) in pixel.iter_mut().enumerate() {
+                    *pixel = shares
+                        .iter()
+                        .map(|&(i, j, share)| share * f64::from(scores[place(class, i, j)]))
+                        .sum();
+                }
+                let total: f64 = pixel.iter().map(|score: &f64| score.exp()).sum();
+                loss += (total.ln() - pixel[usize::from(label)]) / judged;
+                for (class, score) in pixel.iter().enumerate() {
+                    let own = f64::from(u8::from(class == usize::from(label)));
+                    for &(i, j, share) in &shares {
+                        grad[place(class, i, j)] += share * (score.exp() / total - own) / judged;
+                    }
+                }
+            }
+        }
+    }
+    (loss, grad)
 }

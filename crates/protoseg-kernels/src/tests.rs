@@ -102,6 +102,34 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pixel_loss_is_the_reference_one(
+        batch in 1usize..4,
+        classes in 1usize..6,
+        grid in (1usize..6, 1usize..6),
+        size in (1usize..50, 1usize..20),
+        scale in 0.1f32..40.0,
+        seed in any::<u64>(),
+    ) {
+        let shape = PixelLossShape { batch, classes, grid: grid.into(), size: size.into() };
+        let scores: Vec<f32> =
+            values(batch * classes * grid.0 * grid.1, seed).iter().map(|score| score * scale).collect();
+        let label = |value: &f32| match ((value + 1.0) * 0.5 * (classes + 1) as f32) as u16 {
+            label if usize::from(label) < classes => label,
+            _ => UNJUDGED,
+        };
+        let labels: Vec<u16> = values(batch * size.0 * size.1, seed ^ 1).iter().map(label).collect();
+        let got = pixel_loss(&shape, &scores, &labels);
+        let (loss, grad) = reference::pixel_loss(&shape, &scores, &labels);
+        prop_assert!((got.loss - loss).abs() <= 1e-5 * loss.max(1.0), "{} {loss}", got.loss);
+        let worst = got.grad.iter().zip(&grad).fold(0.0f64, |a, (&g, &e)| a.max((f64::from(g) - e).abs()));
+        prop_assert!(worst <= 1e-5, "{worst:e}");
+    }
+}
+
 #[test]
 fn many_channels_keep_the_tolerance() {
     let same = |from, to, side, dilation| ConvShape {

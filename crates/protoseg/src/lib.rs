@@ -8,10 +8,12 @@
 //! features and classifier -> scores. [`model::Model`] is all of it with names and preprocessing, and one file on disk.
 
 mod bridge;
+pub mod class_pack;
 pub mod config;
 pub mod decoder;
 pub mod device;
 pub mod encoder;
+pub mod evaluate;
 pub mod memory;
 pub mod model;
 pub mod network;
@@ -19,6 +21,7 @@ pub mod nn;
 pub mod predict;
 pub mod prototype;
 pub mod register;
+pub mod support_check;
 pub mod train;
 pub mod weights;
 

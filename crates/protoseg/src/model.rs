@@ -196,6 +196,22 @@ impl Model {
             .sum()
     }
 
+    /// A short name of all that features depend on: weights and preprocessing. Prototypes of one model mean nothing to
+    /// another, so class packs carry it.
+    pub fn fingerprint(&self) -> String {
+        let mut tensors = collect(&self.network);
+        tensors.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut hash = blake3::Hasher::new();
+        let preprocess = serde_json::to_vec(&self.manifest.preprocess).expect("preprocessing is plain data");
+        hash.update(&preprocess);
+        for (name, values) in &tensors {
+            hash.update(name.as_bytes());
+            hash.update(format!("{:?}", values.shape()).as_bytes());
+            hash.update(values.bytes());
+        }
+        hash.finalize().to_hex()[..16].to_string()
+    }
+
     /// Writes the model file: whole or not at all.
     pub fn save(&self, path: &Path) -> Result<(), ModelError> {
         let manifest = serde_json::to_string(&self.manifest).expect("a manifest is plain data");

@@ -9,12 +9,9 @@ use crate::{
     config::NetworkConfig,
     decoder::{Decoder, DecoderShape, Projector},
     encoder::Encoder,
-    nn::{Cost, upsample},
+    nn::Cost,
     prototype::{
-        cosine::scores,
-        fusion::image_prototypes,
         gamma::{GammaMlp, Gate},
-        options::Options,
         query::Dqce,
         support::Sce,
     },
@@ -75,22 +72,6 @@ impl Network {
 
     pub fn dqce(&self, gate: Gate) -> Dqce<'_> {
         Dqce { gate, mlp: self.gamma_query.as_ref() }
-    }
-
-    /// Scores of every pixel for every row of `bank` (`[base + novel, d]`), upsampled to `size`:
-    /// `[batch, base + novel, height, width]`. With `dqce`, base rows follow each image first.
-    pub fn scores(
-        &self,
-        features: Tensor<4>,
-        bank: Tensor<2>,
-        n_base: usize,
-        dqce: Option<Gate>,
-        options: &Options,
-        size: [usize; 2],
-    ) -> Tensor<4> {
-        let dqce = dqce.map(|gate| self.dqce(gate));
-        let prototypes = image_prototypes(bank, self.learned_base(n_base), features.clone(), dqce, options);
-        upsample(scores(features, prototypes), size)
     }
 
     /// Multiply-accumulates of F at this input size: as the paper states the network, and as computed here, with the

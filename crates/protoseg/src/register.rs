@@ -1,7 +1,7 @@
 //! Registration: a few labelled images of new classes become a classifier of old and new ones. No gradient.
 
 use burn::tensor::Tensor;
-use protoseg_core::{ClassRole, Image, LabelMap};
+use protoseg_core::{ClassError, Classes, Image, LabelMap};
 
 use crate::{
     model::Model,
@@ -16,10 +16,10 @@ use crate::{
 /// A labelled image of a novel class.
 #[derive(Clone, Debug)]
 pub struct Support {
-    /// Row of its class in the model.
+    /// The label of its class: any row behind the base classes.
     pub novel: u16,
     pub image: Image,
-    /// Rows of the model, at the image's size. Base classes may be labelled too: SCE uses them.
+    /// At the image's size. Rows of base classes may be labelled too: SCE uses them. Other novel classes are passed over.
     pub label: LabelMap,
 }
 
@@ -28,7 +28,8 @@ pub struct Support {
 pub struct PrototypeBank {
     /// `[base + novel, d]`
     pub rows: Tensor<2>,
-    pub n_base: usize,
+    /// What the rows are.
+    pub classes: Classes,
 }
 
 /// Supports that cannot be registered.
@@ -41,8 +42,8 @@ pub enum RegisterError {
     NoPixels { class: String },
     #[error("support label is {label:?} but its image is {image:?} (width, height)")]
     Size { label: (usize, usize), image: (usize, usize) },
-    #[error("support label holds row {row}, but the model has {rows} classes")]
-    Row { row: u16, rows: usize },
+    #[error(transparent)]
+    Classes(#[from] ClassError),
 }
 
 impl Model {
@@ -53,31 +54,18 @@ impl Model {
         if image_size != label_size {
             return Err(RegisterError::Size { label: label_size, image: image_size });
         }
-        let canvas = self.canvas(image);
         let label = self.manifest.preprocess.label(label);
-        let features = self.network.features(canvas);
-        self.pool_support(support.novel, features, &label)
+        Ok(self.pool_support(support.novel, self.features(image), &label))
     }
 
     /// The sums of a support whose features (`[1, d, h, w]`) are known. `label` is on the network's canvas.
-    pub fn pool_support(
-        &self,
-        novel: u16,
-        features: Tensor<4>,
-        label: &LabelMap,
-    ) -> Result<SupportSums, RegisterError> {
-        let classes = &self.manifest.classes;
-        let present = label.present();
-        if let Some(&row) = present.iter().find(|&&row| usize::from(row) >= classes.rows().len()) {
-            return Err(RegisterError::Row { row, rows: classes.rows().len() });
-        }
+    pub fn pool_support(&self, novel: u16, features: Tensor<4>, label: &LabelMap) -> SupportSums {
+        let n_base = self.manifest.classes.n_base();
         // Other novel classes in the picture speak through their own supports only.
-        let wanted: Vec<u16> = present
-            .into_iter()
-            .filter(|&row| row == novel || classes.rows()[usize::from(row)].role != ClassRole::Novel)
-            .collect();
+        let mut wanted = label.present();
+        wanted.retain(|&row| row == novel || usize::from(row) < n_base);
         if wanted.is_empty() {
-            return Ok(SupportSums { novel, sums: Vec::new() });
+            return SupportSums { novel, sums: Vec::new() };
         }
         let pooled = masked_sums(features, std::slice::from_ref(label), &wanted);
         let dim = pooled.sums.dims()[2];
@@ -86,32 +74,29 @@ impl Model {
         let class_sum =
             |((&row, sum), &count): ((&u16, &[f32]), &f32)| ClassSum { row, sum: sum.to_vec(), count };
         let sums = sums.map(class_sum).filter(|sum| sum.count > 0.0).collect();
-        Ok(SupportSums { novel, sums })
+        SupportSums { novel, sums }
     }
 
-    /// The classifier that these supports make: every novel class of the model needs at least one.
-    pub fn bank(
+    /// The classifier that these supports make. `novel` names the classes of the rows behind the base classes, in order;
+    /// each needs at least one support.
+    pub fn bank<S: AsRef<str>>(
         &self,
+        novel: &[S],
         supports: &[SupportSums],
         parts: Parts,
         options: &Options,
     ) -> Result<PrototypeBank, RegisterError> {
-        let classes = &self.manifest.classes;
-        let n_base = classes.n_base();
+        let classes = self.manifest.classes.with_novel(novel)?;
         let sce = parts.sce.map(|gate| self.network.sce(gate));
-        let learned = self.network.learned_base(n_base);
-        let rows =
-            support::register(learned, classes.n_novel(), supports, sce, options).map_err(|index| {
-                RegisterError::NoPixels { class: classes.rows()[n_base + index].name.clone() }
-            })?;
-        Ok(PrototypeBank { rows, n_base })
+        let learned = self.network.learned_base(classes.n_base());
+        let rows = support::register(learned, novel.len(), supports, sce, options)
+            .map_err(|index| RegisterError::NoPixels { class: novel[index].as_ref().to_string() })?;
+        Ok(PrototypeBank { rows, classes })
     }
 
     /// The classifier before any class is registered: the base classes as they were learned.
     pub fn base_bank(&self, options: &Options) -> PrototypeBank {
-        let n_base = self.manifest.classes.n_base();
-        let rows = support::register(self.network.learned_base(n_base), 0, &[], None, options)
-            .expect("without novel classes none can lack a support");
-        PrototypeBank { rows, n_base }
+        self.bank::<&str>(&[], &[], Parts::PLAIN, options)
+            .expect("without novel classes none can lack a support")
     }
 }

@@ -1,9 +1,18 @@
 //! One file a verb.
 
+pub mod classes;
+pub mod completions;
 pub mod data_check;
 pub mod data_prepare;
 pub mod data_show;
 pub mod data_supports;
+pub mod demo;
+pub mod eval;
 pub mod import;
 pub mod info;
+pub mod predict;
+pub mod register;
 pub mod train;
+mod usage;
+
+pub use usage::preset_name;

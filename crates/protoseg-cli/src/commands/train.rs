@@ -50,7 +50,7 @@ pub fn run(args: &Train) -> Result<()> {
     let store = RunFolder::open(&folder, run.from_step(), &run.manifest().classes)
         .with_context(|| format!("cannot write to `{}`", folder.display()))?;
     let next = format!("protoseg info {}", output::quoted(&folder.join(BEST_FILE)));
-    let mut watch = TrainWatch::new(store, Display::choose(args.plain, args.json), next)?;
+    let mut watch = TrainWatch::new(store, Display::choose(args.plain, args.json), Some(next))?;
     match run.train(&mut watch)? {
         Outcome::Finished(_) => Ok(()),
         Outcome::Stopped { step } => {
@@ -86,7 +86,7 @@ struct Protocol<'a> {
 }
 
 /// Writes `run.json`.
-fn describe_run(run: &Run) -> Result<()> {
+pub fn describe_run(run: &Run) -> Result<()> {
     let (plan, manifest) = (run.plan(), run.manifest());
     let description = Description {
         schema: "protoseg.run/1",

@@ -4,7 +4,11 @@ mod braille;
 mod chart;
 #[cfg(test)]
 mod fake_run;
+pub mod masks;
+pub mod palette;
 pub mod progress;
+pub mod report;
+pub mod results;
 pub mod run_folder;
 pub mod stop;
 mod svg;
@@ -28,6 +32,11 @@ use serde::Serialize;
 /// One line of the answer.
 pub fn line(text: impl fmt::Display) -> Result<()> {
     Ok(writeln!(io::stdout(), "{text}")?)
+}
+
+/// A line beside the answer. Nobody is left to tell if stderr is gone.
+pub fn note(text: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// The answer as one JSON object.

@@ -17,13 +17,13 @@ pub struct TrainWatch {
     folder: RunFolder,
     display: Display,
     stop: Stop,
-    /// The command that comes after a run.
-    next: String,
+    /// The command that comes after a run, if it is not known elsewhere.
+    next: Option<String>,
 }
 
 impl TrainWatch {
     /// `next` is the command to go on with; it is the last line on stdout when the run is done.
-    pub fn new(folder: RunFolder, display: Display, next: String) -> Result<Self> {
+    pub fn new(folder: RunFolder, display: Display, next: Option<String>) -> Result<Self> {
         let stop = match &display {
             Display::Dashboard(dashboard) => Stop::on_ctrl_c(dashboard.note())?,
             _ => Stop::on_ctrl_c(|text| drop(writeln!(io::stderr(), "{text}")))?,
@@ -41,8 +41,8 @@ impl Watch for TrainWatch {
             Display::Log(log) => log.event(event),
             Display::Json(json) => return json.event(event),
         }
-        if matches!(event, Event::End(_)) {
-            writeln!(io::stdout(), "{}", self.next)?;
+        if let (Event::End(_), Some(next)) = (event, &self.next) {
+            writeln!(io::stdout(), "{next}")?;
         }
         Ok(())
     }

@@ -3,5 +3,6 @@
 mod data;
 mod docs;
 mod import;
+mod novel;
 mod run;
 mod train;

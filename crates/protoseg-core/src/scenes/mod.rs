@@ -62,19 +62,23 @@ impl Scenes {
         );
         let mut rng = Rng::new(self.seed, index);
         let setting = Setting::draw(&mut rng);
-        let mut again = 0;
-        loop {
-            let (image, labels) = setting.build((self.width, self.height), rng.fork()).finish();
+        // A photographer goes near: of a few compositions, seen small, the first that shows enough of its things.
+        let small = |side: usize| (side * SKETCH / self.width.max(self.height)).max(1);
+        let mut composition = rng.fork();
+        for _ in 1..MOST_TRIES {
+            let (_, labels) = setting.build((small(self.width), small(self.height)), composition.clone()).finish();
             let shown = labels.data.iter().filter(|&&label| label != 0).count();
-            // In one scene of two hundred all things ended up hidden or outside.
-            if again == MOST_TRIES || shown * ONE_IN >= labels.data.len() {
-                return (image, labels);
+            if shown * ENOUGH >= labels.data.len() {
+                break;
             }
-            again += 1;
+            composition = rng.fork();
         }
+        setting.build((self.width, self.height), composition).finish()
     }
 }
 
-/// A scene that shows less than one pixel of a thing in this many is drawn again.
-const ONE_IN: usize = 50;
-const MOST_TRIES: usize = 4;
+/// Things cover one pixel in this many, or the scene is composed anew.
+const ENOUGH: usize = 5;
+const MOST_TRIES: usize = 8;
+/// The longer side of a sketch, in pixels.
+const SKETCH: usize = 32;

@@ -86,14 +86,14 @@ fn a_scene_is_the_same_in_every_thread_and_on_every_platform() {
 }
 
 const EXPECTED: [u64; 9] = [
-    0x3207_718E_3DDD_A3C9,
-    0x554A_EC51_DF58_A2ED,
+    0x5A70_E764_4C56_E240,
+    0x62B4_CD00_BB28_8D91,
     0xBB28_8BC9_D689_F420,
     0x45ED_C3E9_5357_E1B8,
     0xC088_2434_C10A_9588,
     0xBF0A_1835_3EED_E75B,
     0x79DA_A16C_FB95_A6B9,
-    0x3751_906F_C1AF_5C43,
+    0x27D0_9C6C_4F47_D618,
     0x4A5A_7C3E_12AE_3096,
 ];
 
@@ -141,7 +141,7 @@ fn labels_are_classes_and_every_picture_has_things_and_background() {
     }
     let background: usize = survey().iter().map(|seen| seen.area[0]).sum();
     let share = background as f32 / (survey().len() * SIDE * SIDE) as f32;
-    assert!((0.7..0.82).contains(&share), "{share} of all pixels are background");
+    assert!((0.55..0.75).contains(&share), "{share} of all pixels are background");
 }
 
 #[test]

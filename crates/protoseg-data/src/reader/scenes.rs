@@ -1,6 +1,7 @@
 //! Scenes, the data set that needs no files: samples are drawn when they are asked for.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use protoseg_core::scenes::{CLASS_NAMES, Scenes, novel_classes};
 use protoseg_core::{ClassId, ClassTable, Fold, FoldError, Image, LabelMap};
@@ -20,9 +21,11 @@ const N_FOLDS: usize = 4;
 /// One pixel in twenty: below, a thing is too small or too hidden to be anybody's example.
 pub const MIN_SUPPORT_PIXELS: u64 = (WIDTH * HEIGHT / 20) as u64;
 
-/// The embedded world as a data set.
+/// The embedded world as a data set. A scene is drawn when it is first asked for and kept, at 80 KiB each: a training
+/// run comes back to it every epoch.
 pub struct ScenesDataset {
     contents: Contents,
+    drawn: Vec<OnceLock<(Image, LabelMap)>>,
 }
 
 /// The data set; nothing is drawn yet.
@@ -38,7 +41,8 @@ pub fn open() -> ScenesDataset {
         }));
         splits.push(Split { name: split.to_string(), samples: (start..samples.len()).collect() });
     }
-    ScenesDataset { contents: Contents { name: NAME.to_string(), classes, samples, splits } }
+    let drawn = samples.iter().map(|_| OnceLock::new()).collect();
+    ScenesDataset { contents: Contents { name: NAME.to_string(), classes, samples, splits }, drawn }
 }
 
 /// Four folds of five classes.
@@ -47,6 +51,10 @@ pub fn folds(table: &ClassTable) -> Result<Vec<Fold>, FoldError> {
 }
 
 impl ScenesDataset {
+    fn scene(&self, index: usize) -> &(Image, LabelMap) {
+        self.drawn[index].get_or_init(|| self.draw(index))
+    }
+
     fn draw(&self, index: usize) -> (Image, LabelMap) {
         let mut place = index;
         let mut splits = SPLITS.iter();
@@ -67,11 +75,11 @@ impl Dataset for ScenesDataset {
     }
 
     fn labels(&self, index: usize) -> Result<Labels, DataError> {
-        Ok(self.draw(index).1.into())
+        Ok(self.scene(index).1.clone().into())
     }
 
     fn image(&self, index: usize) -> Result<Image, DataError> {
-        Ok(self.draw(index).0)
+        Ok(self.scene(index).0.clone())
     }
 
     fn has_image(&self, _: usize) -> bool {
@@ -79,7 +87,7 @@ impl Dataset for ScenesDataset {
     }
 
     fn load(&self, index: usize) -> Result<(Image, LabelMap), DataError> {
-        Ok(self.draw(index))
+        Ok(self.scene(index).clone())
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod conv;
 mod norm;
+mod pixel_loss;
 
 use burn::{
     backend::{DispatchDevice, Flex, tensor::FloatTensor},
@@ -11,6 +12,7 @@ use burn::{
 
 pub(crate) use conv::{ConvGeometry, conv, conv2d};
 pub(crate) use norm::{Then, norm_train};
+pub(crate) use pixel_loss::{Judged, pixel_loss};
 
 /// Whether a device's tensors are slices of this process.
 fn is_cpu(device: &Device) -> bool {

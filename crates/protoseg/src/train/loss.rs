@@ -1,11 +1,11 @@
 //! What one batch costs: cross-entropy on the prediction of the classifier that (8) forms, and its companions (row i).
 
-use burn::tensor::{Int, Tensor, TensorData, activation::log_softmax};
-use protoseg_core::{IGNORE, LabelMap};
+use burn::tensor::Tensor;
+use protoseg_core::LabelMap;
 
 use crate::{
+    bridge::{Judged, pixel_loss},
     network::Network,
-    nn::upsample,
     prototype::{
         cosine::scores,
         fake::{FakeRoles, fake_support_start, form_classifier},
@@ -36,9 +36,8 @@ pub fn batch_losses(
     parts: Parts,
     options: &Options,
 ) -> Losses {
-    let [batch, _, height, width] = images.dims();
-    let size = [height, width];
-    let targets = Targets::new(labels, &images.device());
+    let batch = images.dims()[0];
+    let judged = Judged::new(labels);
     let (features, aux) = network.features_and_aux(images);
 
     let support = fake_support_start(batch, options.fake_support);
@@ -51,8 +50,7 @@ pub fn batch_losses(
         parts.sce.map(|gate| network.sce(gate)),
         options,
     );
-    let cost =
-        |prototypes: Tensor<3>| targets.cross_entropy(upsample(scores(features.clone(), prototypes), size));
+    let cost = |prototypes: Tensor<3>| pixel_loss(scores(features.clone(), prototypes), &judged);
     let weights = options.loss;
     let main = match parts.dqce {
         None => cost(formed.unsqueeze()).mul_scalar(weights.full + weights.sce_only),
@@ -68,10 +66,10 @@ pub fn batch_losses(
             }
         }
     };
-    let aux =
-        aux.filter(|_| weights.aux != 0.0).zip(network.aux_classifier.as_ref()).map(|(embedding, rows)| {
-            targets.cross_entropy(upsample(scores(embedding, rows.val().unsqueeze()), size))
-        });
+    let aux = aux
+        .filter(|_| weights.aux != 0.0)
+        .zip(network.aux_classifier.as_ref())
+        .map(|(embedding, rows)| pixel_loss(scores(embedding, rows.val().unsqueeze()), &judged));
     let total = match &aux {
         Some(aux) => main.clone() + aux.clone().mul_scalar(weights.aux),
         None => main.clone(),
@@ -79,43 +77,17 @@ pub fn batch_losses(
     Losses { main, aux, total }
 }
 
-/// Mean cross-entropy of `scores` (`[batch, classes, height, width]`) over the labelled pixels; zero without any.
+/// Mean cross-entropy of `scores` (`[batch, classes, h, w]`), upsampled to the labels' size, over the labelled pixels; zero
+/// without any.
 pub fn cross_entropy(scores: Tensor<4>, labels: &[LabelMap]) -> Tensor<1> {
-    Targets::new(labels, &scores.device()).cross_entropy(scores)
-}
-
-/// Labels as tensors, made once for the several predictions that are compared with them.
-struct Targets {
-    /// The row each pixel should have; 0 where it is ignored.
-    rows: Tensor<4, Int>,
-    /// One where a pixel counts, over the number of pixels that do.
-    weights: Tensor<4>,
-}
-
-impl Targets {
-    fn new(labels: &[LabelMap], device: &burn::tensor::Device) -> Self {
-        let (height, width) = (labels[0].height, labels[0].width);
-        let shape = [labels.len(), 1, height, width];
-        let pixels = || labels.iter().flat_map(|label| label.data.iter());
-        let counted = pixels().filter(|&&label| label != IGNORE).count().max(1) as f32;
-        let rows = pixels().map(|&label| if label == IGNORE { 0 } else { i64::from(label) }).collect();
-        let weights = pixels().map(|&label| if label == IGNORE { 0.0 } else { 1.0 / counted }).collect();
-        Self {
-            rows: Tensor::from_data(TensorData::new::<i64, _>(rows, shape), device),
-            weights: Tensor::from_data(TensorData::new::<f32, _>(weights, shape), device),
-        }
-    }
-
-    fn cross_entropy(&self, scores: Tensor<4>) -> Tensor<1> {
-        let own = log_softmax(scores, 1).gather(1, self.rows.clone());
-        (own * self.weights.clone()).sum().neg()
-    }
+    pixel_loss(scores, &Judged::new(labels))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::device::cpu;
+    use protoseg_core::IGNORE;
 
     #[test]
     fn cross_entropy_of_two_pixels_by_hand() {

@@ -17,6 +17,7 @@ pub use checkpoint::Checkpoint;
 pub use encoder::{load_encoder, read_encoder_config};
 pub use error::WeightsError;
 pub use gfsseg::import_gfsseg;
+pub use write::write_tensor;
 
 pub(crate) use assign::{collect, shapes, with_ids_by_name};
 pub(crate) use write::{TEMPORARY, write_safetensors};

@@ -36,6 +36,17 @@ pub(crate) fn write_safetensors(
     Ok(())
 }
 
+/// Writes one tensor and what is to be said of it, whole or not at all.
+pub fn write_tensor(
+    path: &Path,
+    name: &str,
+    tensor: TensorData,
+    metadata: &[(&str, String)],
+) -> Result<(), WeightsError> {
+    let metadata = metadata.iter().map(|(key, value)| (key.to_string(), value.clone())).collect();
+    write_safetensors(path, vec![(name.to_string(), tensor)], metadata)
+}
+
 /// What a file is called until it is whole.
 pub(crate) const TEMPORARY: &str = ".protoseg-";
 

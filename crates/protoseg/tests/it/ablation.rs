@@ -5,6 +5,7 @@ use protoseg::{
     config::NetworkConfig,
     core::{Classes, LabelMap},
     device::cpu,
+    predict::Predictor,
     prototype::{
         fake::FakeRoles,
         method::Method,
@@ -76,10 +77,11 @@ fn every_row_registers_and_predicts_under_every_preset() {
             let sums: Vec<support::SupportSums> =
                 supports.iter().map(|support| model.support_sums(support).unwrap()).collect();
             let parts = model.manifest.inference();
-            let bank = model.bank(&sums, parts, &options).unwrap();
+            let bank = model.bank(&["duck", "boat"], &sums, parts, &options).unwrap();
             assert_eq!(bank.rows.dims(), [5, 16]);
-            let scores = model.scores(&supports[0].image, &bank, parts.dqce, &options);
-            assert_eq!(scores.dims(), [1, 5, SIZE, SIZE]);
+            let predictor = Predictor { model: &model, bank, dqce: parts.dqce, options: options.clone() };
+            let scores = predictor.canvas_scores(&supports[0].image);
+            assert_eq!(scores.dims(), [5, SIZE, SIZE]);
             let largest: f32 = scores.abs().max().into_scalar();
             assert!(largest > 0.0 && largest <= 10.001, "{method} under {preset:?}: score {largest}");
         }
@@ -97,7 +99,7 @@ fn the_base_rows_of_a_plain_method_are_as_learned() {
             model.support_sums(&Support { novel, image, label: labels(0, 5) }).unwrap()
         })
         .into();
-    let bank = model.bank(&sums, model.manifest.inference(), &options).unwrap();
+    let bank = model.bank(&["duck", "boat"], &sums, model.manifest.inference(), &options).unwrap();
     let learned = model.network.learned_base(3);
     let cosine = protoseg::prototype::cosine::cosine_of_rows(learned, bank.rows.slice_dim(0, 0..3));
     let worst: f32 = cosine.sub_scalar(1.0).abs().max().into_scalar();

@@ -1,7 +1,11 @@
 //! Equality with the reference implementation: features, registration and prediction of `golden/pspnet50.safetensors`.
 
 use burn::tensor::Tensor;
-use protoseg::prototype::{gamma::Gate, method::Method, options::Preset, query::dynamic_prototypes};
+use protoseg::{
+    class_pack::{ClassPack, PackClass, Shot},
+    core::ClassRole,
+    prototype::{gamma::Gate, method::Method, options::Preset, query::dynamic_prototypes},
+};
 use protoseg_testing::{Golden, assert_close, shared};
 
 use crate::fixture::{generated_model, label_maps, tensor, values};
@@ -37,14 +41,30 @@ fn registration_and_prediction() {
     for (i, label) in labels.iter().enumerate() {
         let features = model.network.features(images.clone().slice_dim(0, i..i + 1));
         let row = (16 + i / shots) as u16;
-        supports.push(model.pool_support(row, features, label).unwrap());
+        supports.push(model.pool_support(row, features, label));
     }
     assert_eq!(supports.len(), novel * shots);
     let options = &Preset::Reference.options();
     let parts = model.manifest.inference();
     assert_eq!(parts, Method::Capl.inference());
-    let bank = model.bank(&supports, parts, options).unwrap();
+    let novel: Vec<&str> = model.manifest.classes.names(ClassRole::Novel).collect();
+    let bank = model.bank(&novel, &supports, parts, options).unwrap();
     assert_close("registered", &values(bank.rows.clone()), golden.values("registered"), 1e-5);
+
+    // The same through a class pack on disk.
+    let mut pack = ClassPack::new(&model);
+    for (name, shots) in novel.iter().zip(supports.chunks(shots)) {
+        let shots = shots.iter().map(|sums| Shot::new("golden", 1, sums.clone()).unwrap()).collect();
+        pack.add(PackClass { name: name.to_string(), color: None, shots }).unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("golden.pack");
+    pack.save(&path).unwrap();
+    let read = ClassPack::load(&path).unwrap();
+    assert_eq!(read, pack);
+    read.check(&model).unwrap();
+    let bank = read.bank(&model, parts, options).unwrap();
+    assert_close("registered from a pack", &values(bank.rows.clone()), golden.values("registered"), 1e-5);
 
     let query = tensor::<4>(&golden, "query");
     let features = model.network.features(query.clone());

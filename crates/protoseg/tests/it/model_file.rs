@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use burn::tensor::Tensor;
 use protoseg::{
     core::{Classes, Image},
     device::cpu,
     model::{Model, ModelError},
+    predict::Predictor,
     prototype::{method::Method, options::Preset},
     register::Support,
 };
@@ -35,9 +35,9 @@ fn a_model_read_back_predicts_the_same() {
         let support = Support { novel: 2, image: image.clone(), label: label.clone() };
         let sums = [model.support_sums(&support).unwrap()];
         let parts = model.manifest.inference();
-        let bank = model.bank(&sums, parts, &model.manifest.options).unwrap();
-        let scores: Tensor<4> = model.scores(&image, &bank, parts.dqce, &model.manifest.options);
-        values(scores)
+        let options = model.manifest.options.clone();
+        let bank = model.bank(&["duck"], &sums, parts, &options).unwrap();
+        values(Predictor { model, bank, dqce: parts.dqce, options }.canvas_scores(&image))
     };
     assert_eq!(scores(&model), scores(&again));
     // Nothing but the model is left in the folder.

@@ -6,6 +6,7 @@ use protoseg::{
     core::{Classes, Image, LabelMap},
     device::cpu,
     model::Model,
+    predict::Predictor,
     register::Support,
     weights::{Checkpoint, load_encoder, read_encoder_config},
 };
@@ -59,15 +60,13 @@ fn an_imported_checkpoint_scores_as_pytorch_does() {
             .map(|(novel, name)| Support { novel: *novel, image: image(name), label: label(name) })
             .map(|support| model.support_sums(&support).unwrap())
             .collect();
-        let (parts, options) = (model.manifest.inference(), &model.manifest.options);
-        let bank = model.bank(&sums, parts, options).unwrap();
+        let (parts, options) = (model.manifest.inference(), model.manifest.options.clone());
+        let bank = model.bank(&fixture.novel, &sums, parts, &options).unwrap();
         let rows =
             assert_close("registered", &values(bank.rows.clone()), expected.values("registered"), 1e-4);
-        let scores: Vec<f32> = fixture
-            .queries
-            .iter()
-            .flat_map(|name| values(model.scores(&image(name), &bank, parts.dqce, options)))
-            .collect();
+        let predictor = Predictor { model: &model, bank, dqce: parts.dqce, options };
+        let scores: Vec<f32> =
+            fixture.queries.iter().flat_map(|name| values(predictor.canvas_scores(&image(name)))).collect();
         let worst = assert_close("logits", &scores, expected.values("logits"), 2e-3);
         eprintln!("{container}: largest difference {rows:.1e} in prototypes, {worst:.1e} in logits");
     }

@@ -29,10 +29,7 @@ impl Plan {
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         let text = fs::read_to_string(path)
             .map_err(|source| PlanError::Read { path: path.to_path_buf(), source })?;
-        let mut plan: Self = toml::from_str(&text).map_err(|error| PlanError::Format {
-            path: path.to_path_buf(),
-            reason: error.to_string().trim_end().to_string(),
-        })?;
+        let mut plan = Self::parse(&text, path)?;
         let beside = |file: &Path| path.parent().unwrap_or(Path::new("")).join(file);
         if Path::new(&plan.data.source).components().count() > 0 && beside(plan.data.source.as_ref()).exists()
         {
@@ -41,6 +38,14 @@ impl Plan {
         plan.data.root = plan.data.root.map(|root| beside(&root));
         plan.network.init = plan.network.init.map(|init| beside(&init));
         Ok(plan)
+    }
+
+    /// A plan from the text of a file; `path` is for errors.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, PlanError> {
+        toml::from_str(text).map_err(|error| PlanError::Format {
+            path: path.to_path_buf(),
+            reason: error.to_string().trim_end().to_string(),
+        })
     }
 
     /// Checks a plan; `file` is where it was read from, to name the line of what cannot be.

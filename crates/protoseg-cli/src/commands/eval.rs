@@ -1,0 +1,143 @@
+//! `protoseg eval`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail};
+use protoseg::{
+    evaluate::{Evaluated, Evaluation, UseOf, Variant, evaluate},
+    model::Model,
+    prototype::options::Preset,
+};
+use protoseg_data::Benchmark;
+
+use super::usage::{load_model, preset};
+use crate::{
+    cli::Eval,
+    output::{
+        self,
+        progress::Bar,
+        report::{self, Strips},
+        results::{Results, Setting},
+    },
+};
+
+pub fn run(args: &Eval) -> Result<()> {
+    let mut model = load_model(&args.model, &args.device)?;
+    if let Some(size) = args.size {
+        model.manifest.preprocess.size = size as usize;
+    }
+    let benchmark = Benchmark::open(&args.data, args.root.as_deref())?;
+    let fold = args.fold.or(model.manifest.training.fold).unwrap_or(0);
+    let plan = Evaluation {
+        fold,
+        protocol: args.protocol.parse()?,
+        shots: args.shots.clone(),
+        seeds: args.seeds.clone(),
+        variants: variants(&args.variants, &args.preset)?,
+        min_pixels: args.min_pixels,
+        limit: args.limit,
+    };
+    if plan.shots.is_empty() || plan.shots.contains(&0) {
+        bail!("0 shots were asked for\nhint: ask for at least 1 support a class");
+    }
+    if plan.seeds.is_empty() {
+        bail!("no seed is given\nhint: the published ones are 123,321,456,654,999");
+    }
+    let folder = args
+        .output
+        .clone()
+        .unwrap_or_else(|| Path::new("results").join(format!("{}-fold{fold}", benchmark.dataset.name())));
+    output::refuse_overwrite(&folder.join("results.json"), args.force)?;
+    let results = judge(&model, &args.model, &benchmark, &plan, &folder)?;
+    if args.json {
+        output::json(&results)
+    } else {
+        print(&results)?;
+        output::line(format_args!("report -> {}", folder.join(report::FILE).display()))
+    }
+}
+
+/// Every use with every preset; a use that no preset changes is judged once.
+fn variants(uses: &[String], presets: &[String]) -> Result<Vec<Variant>> {
+    let mut variants: Vec<Variant> = Vec::new();
+    for name in uses {
+        let use_of = UseOf::ALL.into_iter().find(|use_of| use_of.name() == name);
+        let Some(use_of) = use_of else {
+            bail!("`{name}` is no variant\nhint: choose among baseline, sce, dqce, capl");
+        };
+        for name in presets {
+            let variant = Variant { use_of, preset: preset(name)? };
+            // Without SCE and DQCE, our preset and the reference are one.
+            let is_plain = |preset| use_of == UseOf::Baseline && preset != Preset::Paper;
+            let is_known = |other: &Variant| {
+                *other == variant
+                    || (other.use_of == use_of && is_plain(other.preset) && is_plain(variant.preset))
+            };
+            if !variants.iter().any(is_known) {
+                variants.push(variant);
+            }
+        }
+    }
+    match variants.is_empty() {
+        true => bail!("no variant is given\nhint: choose among baseline, sce, dqce, capl"),
+        false => Ok(variants),
+    }
+}
+
+/// Evaluates, and writes all results and the report into `folder`.
+pub fn judge(
+    model: &Model,
+    path: &Path,
+    benchmark: &Benchmark,
+    plan: &Evaluation,
+    folder: &Path,
+) -> Result<Results> {
+    let start = Instant::now();
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    let bar = Bar::new("images");
+    let mut strips = Strips::new(plan);
+    let evaluated: Evaluated =
+        evaluate(model, benchmark, plan, &|done, total| bar.show(done, total), |judged| strips.look(judged))?;
+    drop(bar);
+    let setting = Setting {
+        model: path.display().to_string(),
+        fingerprint: model.fingerprint(),
+        data: benchmark.dataset.name().to_string(),
+        fold: plan.fold,
+        protocol: plan.protocol,
+        size: model.manifest.preprocess.size,
+        seconds: start.elapsed().as_secs_f64(),
+        peak_memory: protoseg::memory::peak(),
+    };
+    let results = Results::new(setting, model, &evaluated);
+    let write = |name: &str, text: String| -> Result<PathBuf> {
+        let path = folder.join(name);
+        protoseg_data::write_atomic(&path, text.as_bytes())?;
+        Ok(path)
+    };
+    write("results.csv", results.csv())?;
+    write("results.md", results.markdown())?;
+    write(report::FILE, report::html(&results, &evaluated, benchmark, &strips)?)?;
+    write("results.json", serde_json::to_string_pretty(&results)?)?;
+    Ok(results)
+}
+
+/// The results as tables.
+pub fn print(results: &Results) -> Result<()> {
+    output::line(results.headline())?;
+    for line in results.table() {
+        output::line(line)?;
+    }
+    output::line("")?;
+    for line in results.class_table() {
+        output::line(line)?;
+    }
+    for note in results.notes() {
+        output::note(format_args!("note: {note}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! What the commands that use a model share: how it is opened, and which parts of the method act.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use protoseg::{
+    class_pack::ClassPack,
+    device,
+    evaluate::UseOf,
+    model::Model,
+    prototype::{
+        method::Parts,
+        options::{Options, Preset},
+    },
+};
+
+use crate::cli::Usage;
+
+pub fn load_model(path: &Path, device: &str) -> Result<Model> {
+    Ok(Model::load(path, &device::open(device)?)?)
+}
+
+/// A pack, which must be the model's.
+pub fn load_pack(path: &Path, model: &Model) -> Result<ClassPack> {
+    let pack = ClassPack::load(path)?;
+    match pack.check(model) {
+        Ok(()) => Ok(pack),
+        Err(error) => bail!("cannot use pack `{}`: {error}", path.display()),
+    }
+}
+
+/// The parts that act, and the options they act by.
+pub fn parts(usage: &Usage, model: &Model) -> Result<(Parts, Options)> {
+    let whole = UseOf::Capl.parts(model);
+    let parts = Parts {
+        sce: whole.sce.filter(|_| !usage.no_sce),
+        dqce: whole.dqce.filter(|_| !usage.no_dqce),
+        ..whole
+    };
+    Ok((parts, preset(&usage.preset)?.options()))
+}
+
+pub fn preset(name: &str) -> Result<Preset> {
+    match name {
+        "balanced" => Ok(Preset::Balanced),
+        "reference" => Ok(Preset::Reference),
+        "paper" => Ok(Preset::Paper),
+        _ => bail!("`{name}` is no preset\nhint: choose balanced, reference or paper"),
+    }
+}
+
+pub fn preset_name(preset: Preset) -> &'static str {
+    match preset {
+        Preset::Balanced => "balanced",
+        Preset::Reference => "reference",
+        Preset::Paper => "paper",
+    }
+}

@@ -1,0 +1,431 @@
+//! Registering classes, changing packs, predicting and evaluating, start to end, with a tiny model of random weights. What it
+//! predicts is of no worth, but it is the same for the same classes.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use protoseg::{
+    config::NetworkConfig,
+    core::{Classes, Image, LabelMap, Preprocess},
+    decoder::DecoderKind,
+    device::cpu,
+    encoder::{EncoderConfig, ResNetConfig},
+    model::{Manifest, Model, Training},
+    prototype::{method::Method, options::Preset},
+};
+use protoseg_data::{
+    mask::{read_index_mask, write_index_mask},
+    picture::{read_image, write_image},
+};
+
+use crate::run::{Answer, protoseg_in};
+
+const SIZE: usize = 65;
+
+/// A folder with a model, photos and masks in it.
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Self(tempfile::tempdir().unwrap());
+        save_model(&desk.path("model.safetensors"), 11);
+        for (photo, (width, height)) in [(80, 60), (50, 90), (64, 64), (33, 21)].into_iter().enumerate() {
+            let colour = |at: usize| {
+                let (x, y) = (at % width, at / width);
+                let inside = x * 3 > width && y * 2 > height;
+                [40 * photo + x, 90 + y, if inside { 220 } else { 3 * (x ^ y) }].map(|value| value as u8)
+            };
+            let pixels = (0..width * height).flat_map(colour).collect();
+            write_image(&desk.path(&format!("photo{photo}.png")), &Image::new(width, height, pixels))
+                .unwrap();
+            let label = |at: usize| u16::from(at % width * 3 > width && at / width * 2 > height);
+            let mask = LabelMap::new(width, height, (0..width * height).map(label).collect());
+            write_index_mask(&desk.path(&format!("mask{photo}.png")), &mask).unwrap();
+        }
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn run(&self, command: &str) -> Answer {
+        protoseg_in(self.0.path(), command.split_whitespace())
+    }
+
+    fn done(&self, command: &str) -> String {
+        let answer = self.run(command);
+        assert_eq!(answer.code, 0, "`protoseg {command}`: {}", answer.stderr);
+        answer.stdout
+    }
+
+    /// The error of a command that leaves nothing behind it.
+    fn refused(&self, command: &str) -> String {
+        let answer = self.run(command);
+        assert_eq!(answer.code, 1, "`protoseg {command}` ended with {}: {}", answer.code, answer.stderr);
+        answer.stderr
+    }
+
+    fn register(&self, classes: &str, pack: &str) {
+        self.done(&format!("register --model model.safetensors {classes} -o {pack}"));
+    }
+
+    /// All index masks that a pack gives.
+    fn masks(&self, pack: &str) -> Vec<Vec<u16>> {
+        let out = format!("out-{pack}");
+        let photos = "photo0.png photo1.png photo2.png photo3.png";
+        self.done(&format!(
+            "predict --model model.safetensors --pack {pack} {photos} -o {out} --write index --force"
+        ));
+        (0..4)
+            .map(|photo| read_index_mask(&self.path(&format!("{out}/index/photo{photo}.png"))).unwrap().data)
+            .collect()
+    }
+}
+
+fn save_model(path: &Path, seed: u64) {
+    let device = cpu();
+    device.seed(seed);
+    let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.125, ..ResNetConfig::new(10) });
+    let network = NetworkConfig {
+        encoder,
+        decoder: DecoderKind::Fcn,
+        dim: 16,
+        aux_head: false,
+        ..NetworkConfig::pspnet(10, 3)
+    };
+    let model = Model {
+        network: network.init(&device).unwrap(),
+        manifest: Manifest {
+            format: 1,
+            network,
+            classes: Classes::new(&["background", "cow", "grass"], &[]).unwrap(),
+            method: Method::Capl,
+            options: Preset::Reference.options(),
+            preprocess: Preprocess::imagenet(SIZE),
+            training: Training {
+                origin: "random weights".to_string(),
+                data: None,
+                fold: None,
+                novel_pixels: None,
+                seed: Some(seed),
+                selected: None,
+            },
+        },
+        device,
+    };
+    model.save(path).unwrap();
+}
+
+const DUCK: &str = "--class duck=photo0.png:mask0.png,photo1.png:mask1.png";
+const SWAN: &str = "--class swan=photo2.png:mask2.png";
+const BOAT: &str = "--class boat=photo1.png:mask1.png";
+
+#[test]
+fn classes_added_in_any_order_give_the_same_pack() {
+    let desk = Desk::new();
+    desk.register(&format!("{DUCK} {SWAN} {BOAT}"), "all.pack");
+    let masks = desk.masks("all.pack");
+    assert!(masks.iter().flatten().any(|&label| label >= 3), "some pixel has a novel class");
+    let bytes = |pack: &str| fs::read(desk.path(pack)).unwrap();
+
+    desk.register(SWAN, "one.pack");
+    desk.register(BOAT, "one.pack");
+    desk.register("--class duck=photo1.png:mask1.png,photo0.png:mask0.png", "one.pack");
+    assert_eq!(bytes("one.pack"), bytes("all.pack"), "one by one");
+
+    desk.done("classes remove one.pack boat swan");
+    assert_ne!(desk.masks("one.pack"), masks, "fewer classes");
+    desk.register(&format!("{BOAT} {SWAN}"), "one.pack");
+    assert_eq!(bytes("one.pack"), bytes("all.pack"), "removed and added again");
+
+    desk.register(DUCK, "a.pack");
+    desk.register(&format!("{SWAN} {BOAT}"), "b.pack");
+    desk.done("classes merge b.pack a.pack -o merged.pack");
+    assert_eq!(bytes("merged.pack"), bytes("all.pack"), "merged");
+    assert_eq!(desk.masks("merged.pack"), masks);
+
+    desk.done("classes rename merged.pack duck drake");
+    desk.done("classes rename merged.pack drake duck");
+    assert_eq!(bytes("merged.pack"), bytes("all.pack"), "renamed and back");
+}
+
+#[test]
+fn supports_in_every_form_are_the_same() {
+    let desk = Desk::new();
+    desk.register(SWAN, "pair.pack");
+    let expected = fs::read(desk.path("pair.pack")).unwrap();
+    fs::create_dir_all(desk.path("swan/images")).unwrap();
+    fs::create_dir_all(desk.path("swan/masks")).unwrap();
+    fs::copy(desk.path("photo2.png"), desk.path("swan/images/photo2.png")).unwrap();
+    fs::copy(desk.path("mask2.png"), desk.path("swan/masks/photo2.png")).unwrap();
+    fs::write(desk.path("swan.txt"), "photo2.png mask2.png\n").unwrap();
+    fs::write(
+        desk.path("swan.json"),
+        r#"[{"class": "swan", "image": "photo2.png", "mask": "mask2.png", "value": 1}]"#,
+    )
+    .unwrap();
+    let coco = r#"{"images": [{"id": 5, "file_name": "photo2.png", "width": 64, "height": 64}],
+        "categories": [{"id": 9, "name": "swan"}],
+        "annotations": [{"id": 1, "image_id": 5, "category_id": 9, "iscrowd": 0,
+            "segmentation": [[22, 33, 64, 33, 64, 64, 22, 64]]}]}"#;
+    fs::write(desk.path("coco.json"), coco).unwrap();
+    let forms = [
+        "--class swan=photo2.png mask2.png",
+        "--class swan=swan",
+        "--class swan=swan.txt",
+        "--supports swan.json",
+        "--coco coco.json",
+    ];
+    for (form, pack) in forms.iter().zip(["a.pack", "b.pack", "c.pack", "d.pack", "e.pack"]) {
+        desk.register(form, pack);
+        assert!(fs::read(desk.path(pack)).unwrap() == expected, "{form}");
+    }
+}
+
+#[test]
+fn base_labels_feed_sce_and_no_sce_leaves_them() {
+    let desk = Desk::new();
+    let row = |at: usize| [2, 2, 7, 8][at / 1024];
+    let label = LabelMap::new(64, 64, (0..64 * 64).map(row).collect());
+    write_index_mask(&desk.path("multi.png"), &label).unwrap();
+    let json = r#"[{"class": "swan", "image": "photo2.png", "mask": "multi.png", "base_labels": true}]"#;
+    fs::write(desk.path("swan.json"), json).unwrap();
+    let refused = desk.refused("register --model model.safetensors --supports swan.json -o swan.pack");
+    assert!(refused.contains("multi.png") && refused.contains("ids `7`, `8`"), "{refused}");
+    let label = LabelMap::new(64, 64, (0..64 * 64).map(|at| row(at).min(7)).collect());
+    write_index_mask(&desk.path("multi.png"), &label).unwrap();
+    fs::write(desk.path("swan.json"), json.replace("\"base_labels\"", "\"value\": 7, \"base_labels\""))
+        .unwrap();
+    desk.register("--supports swan.json", "swan.pack");
+    assert!(desk.done("classes show swan.pack swan").contains('2'), "row 2 was seen");
+    let predict = |more: &str, out: &str| {
+        desk.done(&format!("predict --model model.safetensors --pack swan.pack photo0.png -o {out} --write none --logits {out}.safetensors {more}"));
+        fs::read(desk.path(&format!("{out}.safetensors"))).unwrap()
+    };
+    assert_ne!(predict("", "with"), predict("--no-sce", "without"));
+    assert_ne!(predict("--no-dqce", "plain"), predict("--preset reference", "reference"));
+}
+
+#[test]
+fn every_kind_of_output_is_written_at_the_images_own_size() {
+    let desk = Desk::new();
+    desk.register(DUCK, "my.pack");
+    desk.done("classes recolor my.pack duck #0a0b0c");
+    fs::create_dir_all(desk.path("photos/inner")).unwrap();
+    for (from, to) in [("photo0.png", "photos/a.png"), ("photo1.png", "photos/inner/b.png")] {
+        fs::copy(desk.path(from), desk.path(to)).unwrap();
+    }
+    let answer = desk.done(
+        "predict --model model.safetensors --pack my.pack photos -o out --json \
+         --write index,palette,overlay,confidence,probability,coco",
+    );
+    let summary: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(summary["schema"], "protoseg.predict/1");
+    assert_eq!(summary["classes"][3]["name"], "duck");
+    assert_eq!(summary["classes"][3]["color"], "#0a0b0c");
+    assert_eq!(summary["images"].as_array().unwrap().len(), 2);
+    let areas = summary["images"][0]["classes"].as_array().unwrap();
+    assert_eq!(areas.iter().map(|area| area["pixels"].as_u64().unwrap()).sum::<u64>(), 80 * 60);
+
+    let index = read_index_mask(&desk.path("out/index/a.png")).unwrap();
+    assert_eq!((index.width, index.height), (80, 60));
+    assert_eq!(read_index_mask(&desk.path("out/palette/a.png")).unwrap(), index);
+    let inner = read_index_mask(&desk.path("out/index/inner/b.png")).unwrap();
+    assert_eq!((inner.width, inner.height), (50, 90));
+    let overlay = read_image(&desk.path("out/overlay/a.png")).unwrap();
+    assert!(overlay.width >= 80 && overlay.height > 60);
+    let confidence = read_index_mask(&desk.path("out/confidence/a.png")).unwrap();
+    let duck = read_index_mask(&desk.path("out/probability/a/003-duck.png")).unwrap();
+    for (at, _) in index.data.iter().enumerate().filter(|(_, label)| **label == 3) {
+        assert_eq!(duck.data[at], confidence.data[at], "the probability of the label is its confidence");
+    }
+
+    let coco: serde_json::Value =
+        serde_json::from_slice(&fs::read(desk.path("out/coco.json")).unwrap()).unwrap();
+    assert_eq!(coco["images"][0]["width"], 80);
+    assert!(coco["categories"].as_array().unwrap().iter().all(|category| category["name"] != "background"));
+    let in_first = |annotation: &&serde_json::Value| annotation["image_id"] == 1;
+    for annotation in coco["annotations"].as_array().unwrap().iter().filter(in_first) {
+        let class = annotation["category_id"].as_u64().unwrap() as u16;
+        let pixels = index.data.iter().filter(|&&label| label == class).count() as u64;
+        assert_eq!(annotation["area"].as_u64().unwrap(), pixels);
+    }
+}
+
+#[test]
+fn tiles_abstention_and_logits() {
+    let desk = Desk::new();
+    desk.done("predict --model model.safetensors photo0.png -o tiled --tile --overlap 0.3 --write index");
+    let tiled = read_index_mask(&desk.path("tiled/index/photo0.png")).unwrap();
+    assert_eq!((tiled.width, tiled.height), (80, 60));
+    desk.done("predict --model model.safetensors photo0.png -o sure --abstain 1 --write index");
+    let sure = read_index_mask(&desk.path("sure/index/photo0.png")).unwrap();
+    assert!(sure.data.iter().all(|&label| label == 255), "nothing is certain");
+    desk.done("predict --model model.safetensors photo0.png -o out --logits logits.safetensors");
+    let logits = protoseg::weights::Checkpoint::open(&desk.path("logits.safetensors")).unwrap();
+    assert_eq!(logits.shape("logits"), Some(&[3, SIZE, SIZE][..]));
+    assert!(desk.refused("predict --model model.safetensors photo0.png -o out").contains("--force"));
+}
+
+#[test]
+fn what_cannot_be_is_said_and_nothing_is_lost() {
+    let desk = Desk::new();
+    desk.register(DUCK, "my.pack");
+    let before = fs::read(desk.path("my.pack")).unwrap();
+    let says = |command: &str, words: &[&str]| {
+        let error = desk.refused(command);
+        for word in words {
+            assert!(error.contains(word), "`protoseg {command}`: {error}");
+        }
+        assert_eq!(fs::read(desk.path("my.pack")).unwrap(), before, "`protoseg {command}` changed the pack");
+    };
+    let register = |class: &str| format!("register --model model.safetensors {class} -o my.pack");
+
+    save_model(&desk.path("other.safetensors"), 12);
+    let own = desk.done("classes list my.pack");
+    let fingerprint = own.split_whitespace().last().unwrap().to_string();
+    says(
+        "predict --model other.safetensors --pack my.pack photo0.png -o x",
+        &["my.pack", &fingerprint, "register"],
+    );
+    says("register --model other.safetensors --class swan=photo0.png:mask0.png -o my.pack", &[&fingerprint]);
+
+    fs::write(desk.path("broken.png"), &fs::read(desk.path("photo0.png")).unwrap()[..200]).unwrap();
+    says(&register("--class swan=broken.png:mask0.png"), &["broken.png", "hint"]);
+    let empty = LabelMap::new(80, 60, vec![0; 4800]);
+    write_index_mask(&desk.path("empty.png"), &empty).unwrap();
+    says(&register("--class swan=photo0.png:empty.png"), &["empty.png", "swan", "no pixel"]);
+    says(&register("--class swan=photo1.png:mask0.png"), &["mask0.png", "photo1.png", "80 x 60"]);
+    says(&register("--class duck=photo0.png:mask0.png"), &["duck", "already", "--force"]);
+    says(&register("--class cow=photo0.png:mask0.png"), &["cow", "the model's own"]);
+    says(
+        &register("--class swan=photo0.png:mask0.png --class swan=photo1.png:mask1.png"),
+        &["swan", "twice"],
+    );
+    says(&register("--data scenes --shots 0"), &["0 shots"]);
+    says(&register("--class swan=nothing.jpg:mask0.png"), &["nothing.jpg", "does not exist"]);
+    says(&register(""), &["no class is given"]);
+    says("classes remove my.pack goose", &["goose", "duck"]);
+    says("classes rename my.pack goose swan", &["goose"]);
+    says("classes recolor my.pack duck red", &["red", "#ff8800"]);
+    says("classes list photo0.png", &["photo0.png"]);
+    says("classes list model.safetensors", &["model.safetensors", "no class pack"]);
+    says("predict --model model.safetensors photo0.png -o x --write mask", &["mask", "index"]);
+    says("predict --model model.safetensors photo0.png -o x --preset best", &["best", "balanced"]);
+
+    fs::write(desk.path("torn.pack"), &before[..before.len() - 40]).unwrap();
+    says("classes list torn.pack", &["torn.pack"]);
+}
+
+#[test]
+fn a_bad_file_among_many_is_told_at_the_end() {
+    let desk = Desk::new();
+    fs::create_dir(desk.path("photos")).unwrap();
+    for name in ["a.png", "b.png", "c.png"] {
+        fs::copy(desk.path("photo0.png"), desk.path("photos").join(name)).unwrap();
+    }
+    fs::write(desk.path("photos/b.png"), b"no picture").unwrap();
+    let answer = desk.run("predict --model model.safetensors photos -o out");
+    assert_eq!(answer.code, 1);
+    assert!(answer.stderr.contains("1 of 3") && answer.stderr.contains("b.png"), "{}", answer.stderr);
+    assert!(desk.path("out/index/a.png").exists() && desk.path("out/index/c.png").exists());
+    assert!(!desk.path("out/index/b.png").exists());
+    let summary: serde_json::Value =
+        serde_json::from_slice(&fs::read(desk.path("out/predictions.json")).unwrap()).unwrap();
+    assert_eq!(summary["failed"], 1);
+}
+
+/// A full disk, as a limit on the size of files: every write of a byte fails.
+#[test]
+#[cfg(unix)]
+fn a_full_disk_is_an_error_that_names_the_file_and_loses_nothing() {
+    let desk = Desk::new();
+    desk.register(DUCK, "my.pack");
+    let before = fs::read(desk.path("my.pack")).unwrap();
+    let count = || fs::read_dir(desk.0.path()).unwrap().count();
+    let files = count();
+    let refused = |command: &str| {
+        let script = "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\"";
+        let mut shell = std::process::Command::new("sh");
+        shell.current_dir(desk.0.path()).args(["-c", script, env!("CARGO_BIN_EXE_protoseg")]);
+        let output = shell.args(command.split_whitespace()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "`protoseg {command}`");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let error = refused("register --model model.safetensors --class swan=photo2.png:mask2.png -o my.pack");
+    assert!(error.contains("my.pack"), "{error}");
+    let error = refused("classes remove my.pack duck");
+    assert!(error.contains("my.pack"), "{error}");
+    assert_eq!(fs::read(desk.path("my.pack")).unwrap(), before);
+    assert_eq!(count(), files, "nothing half-written is left");
+    let error = refused("predict --model model.safetensors photo0.png -o out");
+    assert!(error.contains("out/index/photo0.png") && error.contains("hint"), "{error}");
+}
+
+#[test]
+fn an_evaluation_writes_its_results_and_report() {
+    let desk = Desk::new();
+    // The base classes of fold 0 of Scenes, by name.
+    let manifest = Model::read_manifest(&desk.path("model.safetensors")).unwrap();
+    assert_eq!(manifest.classes.n_base(), 3);
+    let error = desk.refused("eval --model model.safetensors --data scenes --limit 2");
+    assert!(error.contains("base classes") && error.contains("cow"), "{error}");
+
+    // A folder of our own with a fold.
+    for part in ["data/images/train", "data/images/val", "data/masks/train", "data/masks/val"] {
+        fs::create_dir_all(desk.path(part)).unwrap();
+    }
+    for (split, count) in [("train", 4), ("val", 2)] {
+        for place in 0..count {
+            let shade = |at: usize| [(at % 48) * 5, (at / 48) * 5, place * 40].map(|value| value as u8);
+            let pixels = (0..48 * 48).flat_map(shade).collect();
+            let label = |at: usize| if at % 48 < 20 { (place % 2 + 1) as u16 } else { [0, 3][at / 1152] };
+            let labels = LabelMap::new(48, 48, (0..48 * 48).map(label).collect());
+            let image = Image::new(48, 48, pixels);
+            write_image(&desk.path(&format!("data/images/{split}/{place}.png")), &image).unwrap();
+            write_index_mask(&desk.path(&format!("data/masks/{split}/{place}.png")), &labels).unwrap();
+        }
+    }
+    let spec = "format = \"folder\"\nname = \"farm\"\nclasses = [\"background\", \"cow\", \"grass\", \"duck\"]\n\
+        novel = [\"duck\"]\nmin_support_pixels = 50\n";
+    fs::write(desk.path("data/protoseg.toml"), spec).unwrap();
+    let answer = desk.done("eval --model model.safetensors --data data --shots 1,2 --seeds 1,2 --preset balanced,reference -o res --json");
+    let results: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(results["schema"], "protoseg.eval/1");
+    assert_eq!(results["protocol"], "exact");
+    assert_eq!(results["images"], 2);
+    // Baseline once, SCE, DQCE and CAPL under both presets; each at two numbers of shots.
+    assert_eq!(results["rows"].as_array().unwrap().len(), 14);
+    let row = &results["rows"][0];
+    assert_eq!((row["variant"].as_str().unwrap(), row["shots"].as_u64().unwrap()), ("baseline", 1));
+    let pixels: u64 = row["confusion"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|row| row.as_array().unwrap())
+        .map(|n| n.as_u64().unwrap())
+        .sum();
+    assert_eq!(pixels, 2 * 2 * 48 * 48, "every pixel of two images, for two seeds");
+    let html = fs::read_to_string(desk.path("res/report.html")).unwrap();
+    assert!(html.contains("<table>") && html.contains("data:image/jpeg;base64,") && html.contains("duck"));
+    assert!(!html.contains("http://") && !html.contains("https://"), "nothing is fetched");
+    let csv = fs::read_to_string(desk.path("res/results.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 1 + 14 * 2);
+    assert!(fs::read_to_string(desk.path("res/results.md")).unwrap().contains("| capl | balanced | 2 |"));
+    for protocol in ["reference", "b"] {
+        let text = desk.done(&format!("eval --model model.safetensors --data data --shots 1 --seeds 1 --protocol {protocol} -o res-{protocol}"));
+        assert!(text.contains(&format!("protocol {protocol}")) && text.contains("report ->"), "{text}");
+    }
+    assert!(desk.refused("eval --model model.safetensors --data data --shots 0 -o x").contains("0 shots"));
+    assert!(desk.refused("eval --model model.safetensors --data data --protocol c -o x").contains("exact"));
+}
+
+#[test]
+fn completions_are_printed_for_shells() {
+    let desk = Desk::new();
+    assert!(desk.done("completions bash").contains("register"));
+    assert!(desk.done("completions zsh").contains("predict"));
+}

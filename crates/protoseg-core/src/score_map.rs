@@ -1,0 +1,305 @@
+//! From scores on a coarse grid to an answer for every pixel, without ever holding full-size scores of all classes.
+
+use std::ops::Range;
+
+use crate::{LabelMap, Preprocess};
+
+/// Scores of every class at every position of a grid, the classes of a position side by side.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScoreGrid {
+    pub classes: usize,
+    pub width: usize,
+    pub height: usize,
+    /// `[height, width, classes]`
+    data: Vec<f32>,
+}
+
+/// Where the pixels of a line lie between the positions of a grid: the position before each, and the share of the next.
+type Places = Vec<(usize, f32)>;
+
+/// Scores of a picture's pixels: one grid that covers it, or tiles that overlap and share their pixels.
+#[derive(Clone, Debug)]
+pub struct ScoreMap {
+    pub width: usize,
+    pub height: usize,
+    pub classes: usize,
+    tiles: Vec<Tile>,
+}
+
+#[derive(Clone, Debug)]
+struct Tile {
+    grid: ScoreGrid,
+    across: Reach,
+    down: Reach,
+}
+
+/// The pixels that a tile reaches along one axis.
+#[derive(Clone, Debug)]
+struct Reach {
+    pixels: Range<usize>,
+    places: Places,
+    /// How much the tile counts at each pixel; those of all tiles add up to one.
+    weights: Vec<f32>,
+}
+
+impl ScoreGrid {
+    /// From one plane a class, `[classes, height, width]`.
+    pub fn from_planes(classes: usize, height: usize, width: usize, planes: &[f32]) -> Self {
+        let positions = height * width;
+        assert_eq!(planes.len(), classes * positions, "{classes} planes of {height} x {width}");
+        let mut data = vec![0.0; planes.len()];
+        for (class, plane) in planes.chunks_exact(positions.max(1)).enumerate() {
+            data.iter_mut().skip(class).step_by(classes).zip(plane).for_each(|(to, from)| *to = *from);
+        }
+        Self { classes, width, height, data }
+    }
+
+    /// The grid at another size, bilinear, corners staying in the corners.
+    pub fn upsample(&self, width: usize, height: usize) -> Self {
+        let mut data = Vec::with_capacity(width * height * self.classes);
+        ScoreMap::stretched(self.clone(), width, height).for_rows(|_, scores| data.extend_from_slice(scores));
+        Self { classes: self.classes, width, height, data }
+    }
+}
+
+impl ScoreMap {
+    /// A grid stretched over a picture, corners in the corners.
+    pub fn stretched(grid: ScoreGrid, width: usize, height: usize) -> Self {
+        let (across, down) = (corners(grid.width, width), corners(grid.height, height));
+        Self::one(grid, across, down)
+    }
+
+    /// A grid that covers the canvas on which a picture of `width` x `height` is the content: every pixel of the picture
+    /// is looked up where it lies on the canvas.
+    pub fn on_canvas(grid: ScoreGrid, preprocess: &Preprocess, width: usize, height: usize) -> Self {
+        let content = preprocess.content(width, height);
+        let across = content_places(grid.width, preprocess.size, content.0, width);
+        let down = content_places(grid.height, preprocess.size, content.1, height);
+        Self::one(grid, across, down)
+    }
+
+    fn one(grid: ScoreGrid, across: Places, down: Places) -> Self {
+        let (width, height, classes) = (across.len(), down.len(), grid.classes);
+        let whole =
+            |places: Places| Reach { pixels: 0..places.len(), weights: vec![1.0; places.len()], places };
+        let tile = Tile { grid, across: whole(across), down: whole(down) };
+        Self { width, height, classes, tiles: vec![tile] }
+    }
+
+    /// A picture cut into the tiles of a [`Tiling`], each with its grid (over a canvas of the tile's own), row by row of
+    /// tiles. Where tiles overlap, each counts the more the farther a pixel is from its edge.
+    pub fn tiled(grids: Vec<ScoreGrid>, tiling: &Tiling, preprocess: &Preprocess) -> Self {
+        let reaches = |starts: &[usize], side: usize, whole: usize| -> Vec<Reach> {
+            let ramp = |at: usize| (at + 1).min(side - at) as f32;
+            let mut total = vec![0.0f32; whole];
+            for start in starts {
+                (0..side).for_each(|at| total[start + at] += ramp(at));
+            }
+            let reach = |&start: &usize| Reach {
+                pixels: start..start + side,
+                places: Places::new(),
+                weights: (0..side).map(|at| ramp(at) / total[start + at]).collect(),
+            };
+            starts.iter().map(reach).collect()
+        };
+        let across = reaches(&tiling.lefts, tiling.width, tiling.picture.0);
+        let down = reaches(&tiling.tops, tiling.height, tiling.picture.1);
+        let classes = grids.first().map_or(0, |grid| grid.classes);
+        let content = preprocess.content(tiling.width, tiling.height);
+        let order = down.iter().flat_map(|down| across.iter().map(move |across| (across, down)));
+        let tiles = grids.into_iter().zip(order).map(|(grid, (across, down))| {
+            let places = |reach: &Reach, positions, content| Reach {
+                places: content_places(positions, preprocess.size, content, reach.pixels.len()),
+                ..reach.clone()
+            };
+            let across = places(across, grid.width, content.0);
+            let down = places(down, grid.height, content.1);
+            Tile { grid, across, down }
+        });
+        Self { width: tiling.picture.0, height: tiling.picture.1, classes, tiles: tiles.collect() }
+    }
+
+    /// Calls `row` with the number of each row of pixels and its scores, `[width, classes]`.
+    pub fn for_rows(&self, mut row: impl FnMut(usize, &[f32])) {
+        let classes = self.classes;
+        let mut scores = vec![0.0f32; self.width * classes];
+        let mut line = Vec::new();
+        for y in 0..self.height {
+            scores.fill(0.0);
+            for Tile { grid, across, down } in self.tiles.iter().filter(|t| t.down.pixels.contains(&y)) {
+                let at = y - down.pixels.start;
+                let (upper, share) = down.places[at];
+                let lower = (upper + 1).min(grid.height - 1);
+                let positions = grid.width * classes;
+                let upper = &grid.data[upper * positions..][..positions];
+                let lower = &grid.data[lower * positions..][..positions];
+                let weight = down.weights[at];
+                line.clear();
+                line.extend(upper.iter().zip(lower).map(|(a, b)| weight * (a + share * (b - a))));
+                let pixels = scores[across.pixels.start * classes..].chunks_exact_mut(classes);
+                for ((pixel, &(left, share)), weight) in pixels.zip(&across.places).zip(&across.weights) {
+                    let right = (left + 1).min(grid.width - 1);
+                    let (left, right) =
+                        (&line[left * classes..][..classes], &line[right * classes..][..classes]);
+                    for ((score, a), b) in pixel.iter_mut().zip(left).zip(right) {
+                        *score += weight * (a + share * (b - a));
+                    }
+                }
+            }
+            row(y, &scores);
+        }
+    }
+
+    /// The class with the highest score at every pixel; the lower row of two that are equal.
+    pub fn labels(&self) -> LabelMap {
+        let mut labels = Vec::with_capacity(self.width * self.height);
+        self.for_rows(|_, scores| {
+            labels.extend(scores.chunks_exact(self.classes).map(|pixel| best(pixel).0 as u16));
+        });
+        LabelMap::new(self.width, self.height, labels)
+    }
+}
+
+/// The highest score and where it is; the first of equals.
+pub fn best(scores: &[f32]) -> (usize, f32) {
+    let mut best = (0, f32::NEG_INFINITY);
+    for (row, &score) in scores.iter().enumerate() {
+        if score > best.1 {
+            best = (row, score);
+        }
+    }
+    best
+}
+
+/// Pixels of a line of `to` between positions of one of `from`, the ends on the ends.
+fn corners(from: usize, to: usize) -> Places {
+    let step = (from as f64 - 1.0) / (to.max(2) as f64 - 1.0);
+    (0..to).map(|pixel| place(pixel as f64 * step, from)).collect()
+}
+
+/// Pixels of a picture's line of `length` that was resized to the first `content` pixels of a canvas of `size`, between
+/// the positions of a grid over the whole canvas.
+fn content_places(from: usize, size: usize, content: usize, length: usize) -> Places {
+    let step = (from as f64 - 1.0) / (size.max(2) as f64 - 1.0);
+    let resized = content as f64 / length.max(1) as f64;
+    let last = content.saturating_sub(1) as f64;
+    (0..length)
+        .map(|pixel| {
+            let canvas = ((pixel as f64 + 0.5) * resized - 0.5).clamp(0.0, last);
+            place(canvas * step, from)
+        })
+        .collect()
+}
+
+fn place(at: f64, from: usize) -> (usize, f32) {
+    let before = (at as usize).min(from.saturating_sub(2));
+    (before, (at - before as f64) as f32)
+}
+
+/// How a large picture is cut into equal tiles that overlap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tiling {
+    /// Width and height of the picture.
+    picture: (usize, usize),
+    /// Of every tile.
+    pub width: usize,
+    pub height: usize,
+    lefts: Vec<usize>,
+    tops: Vec<usize>,
+}
+
+impl Tiling {
+    /// The fewest tiles of at most `side` pixels that overlap their neighbours by at least the share `overlap` of a tile
+    /// (from 0 to 0.5), evenly spread.
+    pub fn new(width: usize, height: usize, side: usize, overlap: f64) -> Self {
+        let starts = |length: usize| -> Vec<usize> {
+            let side = side.max(1);
+            if length <= side {
+                return vec![0];
+            }
+            let step = ((1.0 - overlap.clamp(0.0, 0.5)) * side as f64).max(1.0);
+            let more = ((length - side) as f64 / step).ceil().max(1.0) as usize;
+            (0..=more).map(|tile| tile * (length - side) / more).collect()
+        };
+        Self {
+            picture: (width, height),
+            width: width.min(side.max(1)),
+            height: height.min(side.max(1)),
+            lefts: starts(width),
+            tops: starts(height),
+        }
+    }
+
+    /// The top left corners of the tiles, row by row.
+    pub fn corners(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.tops.iter().flat_map(|&top| self.lefts.iter().map(move |&left| (left, top)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rows(map: &ScoreMap) -> Vec<f32> {
+        let mut all = Vec::new();
+        map.for_rows(|_, scores| all.extend_from_slice(scores));
+        all
+    }
+
+    #[test]
+    fn stretching_by_hand() {
+        // Two classes on a 2 x 1 grid; three pixels: the ends and the middle.
+        let grid = ScoreGrid::from_planes(2, 1, 2, &[0.0, 4.0, 3.0, 1.0]);
+        let map = ScoreMap::stretched(grid, 3, 1);
+        assert_eq!(rows(&map), [0.0, 3.0, 2.0, 2.0, 4.0, 1.0]);
+        assert_eq!(map.labels().data, [1, 0, 0]);
+    }
+
+    #[test]
+    fn a_picture_is_looked_up_where_it_lies_on_the_canvas() {
+        // A canvas of 9 with a grid of 2: column c of the canvas scores c. The picture of 16 x 16 became 8 x 8 at the
+        // top left, so pixel x lies at (x + 0.5) / 2 - 0.5.
+        let preprocess = Preprocess::imagenet(9);
+        assert_eq!(preprocess.content(16, 16), (8, 8));
+        let grid = ScoreGrid::from_planes(1, 2, 2, &[0.0, 8.0, 0.0, 8.0]);
+        let scores = rows(&ScoreMap::on_canvas(grid, &preprocess, 16, 16));
+        let expected: Vec<f32> = (0..16).map(|x| ((x as f32 + 0.5) / 2.0 - 0.5).clamp(0.0, 7.0)).collect();
+        for row in scores.chunks(16) {
+            assert!(row.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-5), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn tiles_cover_a_picture_evenly() {
+        let tiling = Tiling::new(250, 90, 100, 0.25);
+        assert_eq!((tiling.width, tiling.height), (100, 90));
+        assert_eq!(tiling.corners().collect::<Vec<_>>(), [(0, 0), (75, 0), (150, 0)]);
+        assert_eq!(Tiling::new(50, 90, 100, 0.25).corners().collect::<Vec<_>>(), [(0, 0)]);
+    }
+
+    proptest! {
+        #[test]
+        fn tiles_that_agree_give_what_they_agree_on(
+            width in 1usize..90, height in 1usize..90, side in 8usize..40, overlap in 0f64..0.5,
+        ) {
+            let tiling = Tiling::new(width, height, side, overlap);
+            let preprocess = Preprocess::imagenet(16);
+            let grids = tiling.corners().map(|_| ScoreGrid::from_planes(2, 2, 2, &[1.5, 1.5, 1.5, 1.5, -3.0, -3.0, -3.0, -3.0]));
+            let map = ScoreMap::tiled(grids.collect(), &tiling, &preprocess);
+            prop_assert_eq!((map.width, map.height), (width, height));
+            let scores = rows(&map);
+            prop_assert_eq!(scores.len(), 2 * width * height);
+            for pixel in scores.chunks(2) {
+                prop_assert!((pixel[0] - 1.5).abs() < 1e-4 && (pixel[1] + 3.0).abs() < 1e-4, "{:?}", pixel);
+            }
+        }
+
+        #[test]
+        fn a_grid_of_the_pictures_size_is_the_picture(values in proptest::collection::vec(-9f32..9.0, 24)) {
+            let grid = ScoreGrid::from_planes(2, 3, 4, &values);
+            let same = grid.upsample(4, 3);
+            prop_assert!(grid.data.iter().zip(&same.data).all(|(a, b)| (a - b).abs() < 1e-5));
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Supports as people give them: an image and a mask, a folder of them, a list, or a JSON file.
+
+use std::path::{Path, PathBuf};
+
+use image::DynamicImage;
+use protoseg_core::{IGNORE, Image, LabelMap};
+use serde::Deserialize;
+
+use crate::dataset::check_sizes;
+use crate::mask::read_index_mask;
+use crate::picture::{decode_dynamic, read_image};
+use crate::{DataError, Sample, files};
+
+/// A labelled image of a class.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Example {
+    pub class: String,
+    pub image: PathBuf,
+    pub mask: PathBuf,
+    /// The id of the class in the mask; by default the only one there is besides 0.
+    #[serde(default)]
+    pub value: Option<u16>,
+    /// Whether the other ids in the mask are the model's base classes by row. Without it they are "no label".
+    #[serde(default)]
+    pub base_labels: bool,
+}
+
+/// An example in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedExample {
+    pub image: Image,
+    /// Base rows, the label that was asked for where the class is, and [`IGNORE`].
+    pub label: LabelMap,
+    /// Pixels of the class.
+    pub pixels: u64,
+}
+
+/// What 8-bit masks write for "no label".
+const NO_LABEL: u16 = 255;
+
+impl Example {
+    /// An example whose mask holds the class alone.
+    pub fn new(class: &str, image: &Path, mask: &Path) -> Self {
+        let (image, mask) = (image.to_path_buf(), mask.to_path_buf());
+        Self { class: class.to_string(), image, mask, value: None, base_labels: false }
+    }
+
+    /// The examples of a JSON file: an array of `{"class", "image", "mask", "value", "base_labels"}`, the last two as wanted.
+    /// Paths are taken from the file's folder.
+    pub fn read_json(path: &Path) -> Result<Vec<Self>, DataError> {
+        let mut examples: Vec<Self> = serde_json::from_slice(&files::read_bytes(path)?)
+            .map_err(|source| DataError::Json { path: path.to_path_buf(), source })?;
+        if examples.is_empty() {
+            return Err(DataError::Empty { path: path.to_path_buf(), hint: "list at least one support" });
+        }
+        let folder = path.parent().unwrap_or(Path::new(""));
+        for example in &mut examples {
+            example.image = folder.join(&example.image);
+            example.mask = folder.join(&example.mask);
+        }
+        Ok(examples)
+    }
+
+    /// The examples of a text file: an image and its mask a line. Paths are taken from the file's folder.
+    pub fn read_list(class: &str, path: &Path) -> Result<Vec<Self>, DataError> {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let mut examples = Vec::new();
+        for (line, text) in files::read_lines(path)? {
+            let words: Vec<&str> = match text.contains('\t') {
+                true => text.split('\t').map(str::trim).collect(),
+                false => text.split_whitespace().collect(),
+            };
+            let &[image, mask] = &words[..] else {
+                let expected = "an image and its mask, with a blank or a tab between";
+                return Err(DataError::Line { path: path.to_path_buf(), line, got: text, expected });
+            };
+            examples.push(Self::new(class, &folder.join(image), &folder.join(mask)));
+        }
+        match examples.is_empty() {
+            true => {
+                Err(DataError::Empty { path: path.to_path_buf(), hint: "write an image and its mask a line" })
+            }
+            false => Ok(examples),
+        }
+    }
+
+    /// The examples of a folder: `images` and `masks` with the same names, or masks beside their images, named like them
+    /// with `_mask` behind (or as a PNG beside a JPEG).
+    pub fn read_folder(class: &str, folder: &Path) -> Result<Vec<Self>, DataError> {
+        let (images, masks) = (folder.join("images"), folder.join("masks"));
+        let is_apart = images.is_dir() && masks.is_dir();
+        let pictures = |folder: &Path| -> Result<Vec<PathBuf>, DataError> {
+            Ok(files::list_dir(folder)?.into_iter().filter(|path| files::is_picture(path)).collect())
+        };
+        let (images, masks) = if is_apart {
+            (pictures(&images)?, pictures(&masks)?)
+        } else {
+            let all = pictures(folder)?;
+            let jpegs: Vec<String> = all.iter().filter(|path| !is_png(path)).map(|path| stem(path)).collect();
+            let is_mask =
+                |path: &PathBuf| bare_stem(path).is_some() || (is_png(path) && jpegs.contains(&stem(path)));
+            all.into_iter().partition(|path| !is_mask(path))
+        };
+        let mut examples = Vec::new();
+        for image in &images {
+            let name = stem(image);
+            let fits = |mask: &&PathBuf| stem(mask) == name || bare_stem(mask).as_ref() == Some(&name);
+            let mask = masks.iter().find(fits).ok_or_else(|| DataError::Missing {
+                path: image.with_file_name(format!("{name}_mask.png")),
+                hint: format!("every image of class `{class}` needs a mask: NAME_mask.png beside it, or NAME.png in masks/"),
+            })?;
+            examples.push(Self::new(class, image, mask));
+        }
+        match examples.is_empty() {
+            true => Err(DataError::Empty {
+                path: folder.to_path_buf(),
+                hint: "put images with masks in it: a.jpg and a_mask.png, or images/a.jpg and masks/a.png",
+            }),
+            false => Ok(examples),
+        }
+    }
+
+    /// Reads image and mask. `own` is the label that the class gets; of a mask with base labels, ids below `n_base` are kept
+    /// and ids up to `known` are passed over.
+    pub fn load(&self, own: u16, n_base: u16, known: u16) -> Result<LoadedExample, DataError> {
+        let image = read_image(&self.image)?;
+        let mut label = read_mask(&self.mask)?;
+        let sample =
+            Sample { name: self.class.clone(), image: self.image.clone(), label: Some(self.mask.clone()) };
+        check_sizes(&sample, &image, &label)?;
+        let value = self.find_value(&label, n_base)?;
+        let unknown = |id: u16| self.base_labels && id != NO_LABEL && id != IGNORE && id >= known.max(n_base);
+        let mut pixels = 0;
+        for id in &mut label.data {
+            *id = match *id {
+                id if id == value => {
+                    pixels += 1;
+                    own
+                }
+                id if self.base_labels && id < n_base => id,
+                id if unknown(id) => {
+                    return Err(self.wrong(
+                        format!("holds id `{id}`, which is no class of the model"),
+                        "say which id is the class with `value`; the others are the model's rows, 255 is no label",
+                    ));
+                }
+                _ => IGNORE,
+            };
+        }
+        match pixels {
+            0 => Err(self.wrong(
+                format!("holds no pixel of the class (id `{value}`)"),
+                "paint the class into the mask, or say which id it has",
+            )),
+            _ => Ok(LoadedExample { image, label, pixels }),
+        }
+    }
+
+    /// The id of the class: as given, or the only one that can be meant.
+    fn find_value(&self, label: &LabelMap, n_base: u16) -> Result<u16, DataError> {
+        if let Some(value) = self.value {
+            return Ok(value);
+        }
+        let present = label.present();
+        let least = if self.base_labels { n_base } else { 1 };
+        let foreground: Vec<u16> =
+            present.iter().copied().filter(|&id| id >= least && id != NO_LABEL).collect();
+        match foreground[..] {
+            [value] => Ok(value),
+            // Black and white: 255 is the class, there being nothing else that it could leave out.
+            [] if !self.base_labels && present.contains(&NO_LABEL) => Ok(NO_LABEL),
+            [] => Err(self.wrong("holds no pixel of the class".into(), "paint the class into the mask")),
+            _ => {
+                let ids: Vec<String> = foreground.iter().map(|id| format!("`{id}`")).collect();
+                Err(self.wrong(
+                    format!("holds the ids {}", ids.join(", ")),
+                    "say which one is the class with `value` in a --supports file",
+                ))
+            }
+        }
+    }
+
+    fn wrong(&self, reason: String, hint: &str) -> DataError {
+        DataError::Example {
+            path: self.mask.clone(),
+            class: self.class.clone(),
+            reason,
+            hint: hint.to_string(),
+        }
+    }
+}
+
+/// An index mask; or a picture of one colour on black, which is then id 255.
+fn read_mask(path: &Path) -> Result<LabelMap, DataError> {
+    match read_index_mask(path) {
+        Err(DataError::NotAMask { reason, hint, .. }) if is_png(path) => {
+            let picture = decode_dynamic(&files::read_bytes(path)?, path)?;
+            one_colour(&picture).ok_or_else(|| DataError::NotAMask { path: path.to_path_buf(), reason, hint })
+        }
+        read => read,
+    }
+}
+
+/// What painting programs save for a mask: black (or clear) and one other colour.
+fn one_colour(picture: &DynamicImage) -> Option<LabelMap> {
+    let rgba = picture.to_rgba8();
+    let mut colour = None;
+    let mut labels = Vec::with_capacity(rgba.pixels().len());
+    for image::Rgba([r, g, b, alpha]) in rgba.pixels() {
+        let rgb = [*r, *g, *b];
+        if *alpha == 0 || rgb == [0; 3] {
+            labels.push(0);
+        } else if *colour.get_or_insert(rgb) == rgb {
+            labels.push(NO_LABEL);
+        } else {
+            return None;
+        }
+    }
+    Some(LabelMap::new(rgba.width() as usize, rgba.height() as usize, labels))
+}
+
+fn is_png(path: &Path) -> bool {
+    files::has_ending(path, "png")
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The name of the image that a mask's name tells, if it does.
+fn bare_stem(path: &Path) -> Option<String> {
+    let stem = stem(path);
+    ["_mask", "-mask", ".mask"].iter().find_map(|ending| stem.strip_suffix(ending).map(str::to_string))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mask::write_index_mask;
+    use crate::picture::write_image;
+
+    struct Folder(tempfile::TempDir);
+
+    impl Folder {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        fn image(&self, name: &str) -> PathBuf {
+            let path = self.0.path().join(name);
+            write_image(&path, &Image::new(4, 1, vec![9; 12])).unwrap();
+            path
+        }
+
+        fn mask(&self, name: &str, labels: [u16; 4]) -> PathBuf {
+            let path = self.0.path().join(name);
+            let map = LabelMap::new(4, 1, labels.map(|id| if id == 255 { IGNORE } else { id }).to_vec());
+            write_index_mask(&path, &map).unwrap();
+            path
+        }
+
+        fn example(&self, labels: [u16; 4]) -> Example {
+            Example::new("duck", &self.image("a.png"), &self.mask("a_mask.png", labels))
+        }
+    }
+
+    #[test]
+    fn a_mask_of_one_class_labels_nothing_else() {
+        let folder = Folder::new();
+        for labels in [[0, 3, 3, 0], [0, 255, 255, 0], [255, 3, 3, 0]] {
+            let loaded = folder.example(labels).load(20, 16, 21).unwrap();
+            assert_eq!((loaded.label.data, loaded.pixels), (vec![IGNORE, 20, 20, IGNORE], 2), "{labels:?}");
+        }
+    }
+
+    #[test]
+    fn base_labels_are_kept_by_row() {
+        let folder = Folder::new();
+        let example = Example { base_labels: true, ..folder.example([0, 17, 2, 255]) };
+        assert_eq!(example.load(20, 16, 21).unwrap().label.data, [0, 20, 2, IGNORE]);
+        let example = Example { base_labels: true, value: Some(2), ..folder.example([1, 17, 2, 2]) };
+        assert_eq!(example.load(20, 16, 21).unwrap().label.data, [1, IGNORE, 20, 20]);
+        let error = Example { base_labels: true, value: Some(2), ..folder.example([1, 99, 2, 2]) };
+        assert!(error.load(20, 16, 21).unwrap_err().to_string().contains("id `99`"));
+    }
+
+    #[test]
+    fn masks_that_do_not_say_what_is_meant_are_refused() {
+        let folder = Folder::new();
+        let refuse = |example: Example| example.load(20, 16, 21).unwrap_err().to_string();
+        let two = refuse(folder.example([0, 3, 4, 0]));
+        assert!(two.contains("a_mask.png` of class `duck` holds the ids `3`, `4`"), "{two}");
+        assert!(refuse(folder.example([0, 0, 0, 0])).contains("no pixel of the class"));
+        let other = Example { value: Some(9), ..folder.example([0, 3, 3, 0]) };
+        assert!(refuse(other).contains("no pixel of the class (id `9`)"));
+    }
+
+    #[test]
+    fn a_painted_mask_is_read() {
+        let folder = Folder::new();
+        let mut example = folder.example([0, 1, 1, 0]);
+        let painted = Image::new(4, 1, vec![0, 0, 0, 255, 0, 0, 255, 0, 0, 0, 0, 0]);
+        example.mask = folder.0.path().join("painted.png");
+        write_image(&example.mask, &painted).unwrap();
+        assert_eq!(example.load(20, 16, 21).unwrap().pixels, 2);
+        write_image(&example.mask, &Image::new(4, 1, vec![0, 0, 0, 255, 0, 0, 9, 0, 0, 0, 0, 0])).unwrap();
+        assert!(example.load(20, 16, 21).unwrap_err().to_string().contains("not an index mask"));
+    }
+
+    #[test]
+    fn folders_and_lists_name_pairs() {
+        let folder = Folder::new();
+        let example = folder.example([0, 1, 1, 0]);
+        assert_eq!(Example::read_folder("duck", folder.0.path()).unwrap(), [example.clone()]);
+        let list = folder.0.path().join("list.txt");
+        std::fs::write(&list, "# pairs\na.png a_mask.png\n").unwrap();
+        assert_eq!(Example::read_list("duck", &list).unwrap(), [example]);
+        std::fs::write(&list, "a.png\n").unwrap();
+        assert!(Example::read_list("duck", &list).unwrap_err().to_string().contains("line 1"));
+        folder.image("b.png");
+        let error = Example::read_folder("duck", folder.0.path()).unwrap_err().to_string();
+        assert!(error.contains("b_mask.png"), "{error}");
+    }
+}

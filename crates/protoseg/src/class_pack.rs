@@ -1,0 +1,324 @@
+//! Class packs: what supports have taught a model, in a small file of its own.
+//!
+//! A pack keeps, for every support, the sum of the features over its class and over each base class labelled in it, and
+//! how many positions those were. Prototypes and SCE follow from the sums, so classes can be added, removed and merged in
+//! any order: the classifier is the one that all its classes registered at once would give, bit for bit.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+use burn::tensor::TensorData;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    model::Model,
+    prototype::{
+        method::Parts,
+        options::Options,
+        support::{ClassSum, SupportSums},
+    },
+    register::{PrototypeBank, RegisterError},
+    weights::{Checkpoint, WeightsError, write_safetensors},
+};
+
+/// Novel classes of one model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassPack {
+    /// [`Model::fingerprint`] of the model.
+    model: String,
+    /// Length of a feature.
+    dim: usize,
+    /// By name.
+    classes: Vec<PackClass>,
+}
+
+/// A novel class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PackClass {
+    pub name: String,
+    /// Chosen by the user; without, the class gets the colour of its row.
+    pub color: Option<[u8; 3]>,
+    /// One a support, in an order that follows from their content.
+    pub shots: Vec<Shot>,
+}
+
+/// What a pack keeps of one support.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shot {
+    /// The image's name, for people.
+    pub image: String,
+    /// Pixels of the class in the mask.
+    pub pixels: u64,
+    /// Over the pixels of the class.
+    pub own: Pooled,
+    /// Over the pixels of base classes, by row.
+    pub context: Vec<(u16, Pooled)>,
+}
+
+/// A sum of features and the number of positions it is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pooled {
+    pub sum: Vec<f32>,
+    pub count: f32,
+}
+
+/// A pack that cannot be read, changed or used.
+#[derive(Debug, thiserror::Error)]
+pub enum PackError {
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    #[error("`{}` is no class pack: {reason}\nhint: make one with `protoseg register`", path.display())]
+    Format { path: PathBuf, reason: String },
+    #[error(
+        "the pack is for the model `{pack}`, but this model is `{model}`\n\
+         hint: prototypes of one model mean nothing to another; register the classes again with this one"
+    )]
+    OtherModel { pack: String, model: String },
+    #[error(
+        "class `{0}` is in the pack already\nhint: remove it first with `protoseg classes remove`, or choose another name"
+    )]
+    Twice(String),
+    #[error("class `{name}` is not in the pack\nhint: its classes are: {known}")]
+    NoClass { name: String, known: String },
+    #[error("a class needs a name of some letters")]
+    NoName,
+    #[error("class `{class}` has no support\nhint: give it at least one image with a mask")]
+    NoShots { class: String },
+}
+
+const KEY: &str = "protoseg-pack";
+const SUMS: &str = "sums";
+const FORMAT: u32 = 1;
+
+/// What the file says beside the sums, whose rows are: of every class, of every shot, own, then context.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listing {
+    format: u32,
+    model: String,
+    classes: Vec<ListedClass>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedClass {
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    color: Option<[u8; 3]>,
+    shots: Vec<ListedShot>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedShot {
+    image: String,
+    pixels: u64,
+    count: f32,
+    /// Row of a base class and number of its positions.
+    context: Vec<(u16, f32)>,
+}
+
+impl ClassPack {
+    /// A pack without classes, for this model.
+    pub fn new(model: &Model) -> Self {
+        let dim = model.manifest.network.dim;
+        Self { model: model.fingerprint(), dim, classes: Vec::new() }
+    }
+
+    /// Fingerprint of the model the pack is for.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// By name.
+    pub fn classes(&self) -> &[PackClass] {
+        &self.classes
+    }
+
+    pub fn class(&self, name: &str) -> Result<&PackClass, PackError> {
+        self.place(name).map(|place| &self.classes[place])
+    }
+
+    fn place(&self, name: &str) -> Result<usize, PackError> {
+        self.classes.iter().position(|class| class.name == name).ok_or_else(|| PackError::NoClass {
+            name: name.to_string(),
+            known: self
+                .classes
+                .iter()
+                .map(|class| format!("`{}`", class.name))
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+    }
+
+    pub fn add(&mut self, mut class: PackClass) -> Result<(), PackError> {
+        if class.name.trim().is_empty() {
+            return Err(PackError::NoName);
+        }
+        if self.classes.iter().any(|other| other.name == class.name) {
+            return Err(PackError::Twice(class.name));
+        }
+        if class.shots.is_empty() {
+            return Err(PackError::NoShots { class: class.name });
+        }
+        // Sums of floats depend on their order, if only in the last bit: it must follow from what is there.
+        class.shots.sort_by(|a, b| a.order().cmp(&b.order()));
+        self.classes.push(class);
+        self.classes.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(())
+    }
+
+    pub fn remove(&mut self, name: &str) -> Result<PackClass, PackError> {
+        let place = self.place(name)?;
+        Ok(self.classes.remove(place))
+    }
+
+    pub fn rename(&mut self, name: &str, new: &str) -> Result<(), PackError> {
+        let place = self.place(name)?;
+        if self.classes.iter().enumerate().any(|(other, class)| other != place && class.name == new) {
+            return Err(PackError::Twice(new.to_string()));
+        }
+        let class = self.classes.remove(place);
+        self.add(PackClass { name: new.to_string(), ..class })
+    }
+
+    pub fn recolor(&mut self, name: &str, color: [u8; 3]) -> Result<(), PackError> {
+        let place = self.place(name)?;
+        self.classes[place].color = Some(color);
+        Ok(())
+    }
+
+    /// Takes in the classes of another pack of the same model.
+    pub fn merge(&mut self, other: Self) -> Result<(), PackError> {
+        if other.model != self.model {
+            return Err(PackError::OtherModel { pack: other.model, model: self.model.clone() });
+        }
+        other.classes.into_iter().try_for_each(|class| self.add(class))
+    }
+
+    /// Refuses a model that the pack is not for.
+    pub fn check(&self, model: &Model) -> Result<(), PackError> {
+        let fingerprint = model.fingerprint();
+        if fingerprint != self.model {
+            return Err(PackError::OtherModel { pack: self.model.clone(), model: fingerprint });
+        }
+        Ok(())
+    }
+
+    /// Classes in the order of their rows in a classifier of this model: those that the model's own description names as
+    /// novel come first, in its order; the others follow by name.
+    pub fn by_row(&self, model: &Model) -> Vec<&PackClass> {
+        let classes = &model.manifest.classes;
+        let named: Vec<&str> = classes.names(protoseg_core::ClassRole::Novel).collect();
+        let mut order: Vec<&PackClass> = self.classes.iter().collect();
+        order.sort_by_key(|class| named.iter().position(|name| *name == class.name).unwrap_or(usize::MAX));
+        order
+    }
+
+    /// The classifier of the model's base classes and the pack's. The pack must be the model's ([`Self::check`]).
+    pub fn bank(&self, model: &Model, parts: Parts, options: &Options) -> Result<PrototypeBank, PackError> {
+        let order = self.by_row(model);
+        let names: Vec<&str> = order.iter().map(|class| class.name.as_str()).collect();
+        let rows = model.manifest.classes.n_base() as u16..;
+        let supports: Vec<SupportSums> = rows
+            .zip(order)
+            .flat_map(|(row, class)| class.shots.iter().map(move |shot| shot.sums(row)))
+            .collect();
+        Ok(model.bank(&names, &supports, parts, options)?)
+    }
+
+    /// Writes the pack, whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<(), PackError> {
+        let listed = |shot: &Shot| ListedShot {
+            image: shot.image.clone(),
+            pixels: shot.pixels,
+            count: shot.own.count,
+            context: shot.context.iter().map(|(row, pooled)| (*row, pooled.count)).collect(),
+        };
+        let classes = self.classes.iter().map(|class| ListedClass {
+            name: class.name.clone(),
+            color: class.color,
+            shots: class.shots.iter().map(listed).collect(),
+        });
+        let listing = Listing { format: FORMAT, model: self.model.clone(), classes: classes.collect() };
+        let listing = serde_json::to_string(&listing).expect("a listing is plain data");
+        let shots = self.classes.iter().flat_map(|class| &class.shots);
+        let pooled =
+            shots.flat_map(|shot| std::iter::once(&shot.own).chain(shot.context.iter().map(|(_, own)| own)));
+        let sums: Vec<f32> = pooled.flat_map(|pooled| pooled.sum.iter().copied()).collect();
+        let rows = sums.len() / self.dim.max(1);
+        let sums = TensorData::new(sums, [rows, self.dim]);
+        let metadata = HashMap::from([(KEY.to_string(), listing)]);
+        Ok(write_safetensors(path, vec![(SUMS.to_string(), sums)], metadata)?)
+    }
+
+    /// Reads a pack.
+    pub fn load(path: &Path) -> Result<Self, PackError> {
+        let wrong = |reason: String| PackError::Format { path: path.to_path_buf(), reason };
+        let file = Checkpoint::open(path)?;
+        let listing = file.metadata.get(KEY).ok_or_else(|| wrong("it does not say that it is one".into()))?;
+        let listing: Listing = serde_json::from_str(listing).map_err(|error| wrong(error.to_string()))?;
+        if listing.format != FORMAT {
+            let got = listing.format;
+            return Err(wrong(format!("its format {got} is not the {FORMAT} that this version reads")));
+        }
+        let Some(&[rows, dim]) = file.shape(SUMS) else {
+            return Err(wrong("it holds no table of sums".into()));
+        };
+        let sums = file.read(SUMS)?;
+        let shots = || listing.classes.iter().flat_map(|class| &class.shots);
+        let counts = shots()
+            .flat_map(|shot| std::iter::once(shot.count).chain(shot.context.iter().map(|(_, count)| *count)));
+        if counts.clone().count() != rows || dim == 0 {
+            return Err(wrong(format!("{rows} sums of {dim} values are not what it lists")));
+        }
+        if counts.clone().any(|count| !(count.is_finite() && count > 0.0)) {
+            return Err(wrong("a sum is over no positions".into()));
+        }
+        let mut sums = sums.chunks_exact(dim);
+        let mut next = |count: f32| Pooled { sum: sums.next().unwrap_or_default().to_vec(), count };
+        let mut pack = Self { model: listing.model, dim, classes: Vec::new() };
+        for class in listing.classes {
+            let mut shots = Vec::new();
+            for shot in class.shots {
+                let own = next(shot.count);
+                let context = shot.context.into_iter().map(|(row, count)| (row, next(count))).collect();
+                shots.push(Shot { image: shot.image, pixels: shot.pixels, own, context });
+            }
+            pack.add(PackClass { name: class.name, color: class.color, shots })?;
+        }
+        Ok(pack)
+    }
+}
+
+impl Shot {
+    /// What registration pooled from an image of the class with this row; nothing where no position of it is left.
+    pub fn new(image: &str, pixels: u64, sums: SupportSums) -> Option<Self> {
+        let mut own = None;
+        let mut context = Vec::new();
+        for ClassSum { row, sum, count } in sums.sums {
+            let pooled = Pooled { sum, count };
+            match row == sums.novel {
+                true => own = Some(pooled),
+                false => context.push((row, pooled)),
+            }
+        }
+        own.map(|own| Self { image: image.to_string(), pixels, own, context })
+    }
+
+    /// The same as registration takes it, with this row for its class.
+    pub fn sums(&self, novel: u16) -> SupportSums {
+        let sum = |row: u16, pooled: &Pooled| ClassSum { row, sum: pooled.sum.clone(), count: pooled.count };
+        let context = self.context.iter().map(|(row, pooled)| sum(*row, pooled));
+        SupportSums { novel, sums: std::iter::once(sum(novel, &self.own)).chain(context).collect() }
+    }
+
+    /// Something to sort by that depends on nothing but the shot.
+    fn order(&self) -> (&str, u64, Vec<u32>) {
+        (&self.image, self.pixels, self.own.sum.iter().map(|value| value.to_bits()).collect())
+    }
+}
