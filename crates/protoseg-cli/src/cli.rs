@@ -111,9 +111,9 @@ pub struct Register {
 /// How a model is used.
 #[derive(Args)]
 pub struct Usage {
-    /// Where paper and reference differ: balanced, reference or paper (see docs/method.md)
-    #[arg(long, value_name = "NAME", default_value = "balanced", help_heading = "Method")]
-    pub preset: String,
+    /// Where paper and reference differ: reference, paper or balanced (docs/method.md); by default as the model was trained
+    #[arg(long, value_name = "NAME", help_heading = "Method")]
+    pub preset: Option<String>,
     /// Leave the base classes as they were learned, whatever the supports show of them
     #[arg(long, help_heading = "Method")]
     pub no_sce: bool,
@@ -263,8 +263,8 @@ pub struct Eval {
     /// What acts on the trained model: baseline, sce, dqce, capl
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "baseline,sce,dqce,capl")]
     pub variants: Vec<String>,
-    /// Where paper and reference differ: balanced, reference, paper; several make a row each
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "balanced")]
+    /// Where paper and reference differ: reference, paper, balanced; several make a row each. By default as it was trained
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub preset: Vec<String>,
     /// The fewest pixels of its class that a drawn support holds; by default the benchmark's rule
     #[arg(long, value_name = "N")]

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use crate::{
     model::Model,
     predict::Predictor,
-    prototype::{gamma::Gate, method::Parts, options::Preset, support::SupportSums},
+    prototype::{gamma::Gate, method::Parts, options::Options, support::SupportSums},
     register::RegisterError,
 };
 
@@ -35,7 +35,9 @@ pub struct Evaluation {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
     pub use_of: UseOf,
-    pub preset: Preset,
+    /// What the options are called.
+    pub preset: String,
+    pub options: Options,
 }
 
 /// Which parts of the method act at registration and on an image.
@@ -193,7 +195,7 @@ pub fn evaluate(
     let mut cells = Vec::new();
     let mut predictors: Vec<(Predictor<'_>, Vec<usize>)> = Vec::new();
     for variant in &plan.variants {
-        let (parts, options) = (variant.use_of.parts(model), variant.preset.options());
+        let (parts, options) = (variant.use_of.parts(model), variant.options.clone());
         for &shots in &plan.shots {
             for (&seed, drawn) in plan.seeds.iter().zip(&draws) {
                 let mut own = Vec::new();

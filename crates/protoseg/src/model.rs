@@ -18,7 +18,9 @@ use crate::{
         method::{Method, Parts},
         options::{Options, Preset},
     },
-    weights::{Checkpoint, Rename, WeightsError, assign, collect, import_gfsseg, shapes, write_safetensors},
+    weights::{
+        Checkpoint, Rename, WeightsError, assign, collect, for_each, import_gfsseg, shapes, write_safetensors,
+    },
 };
 
 /// What the file says beside its tensors.
@@ -199,16 +201,14 @@ impl Model {
     /// A short name of all that features depend on: weights and preprocessing. Prototypes of one model mean nothing to
     /// another, so class packs carry it.
     pub fn fingerprint(&self) -> String {
-        let mut tensors = collect(&self.network);
-        tensors.sort_by(|a, b| a.0.cmp(&b.0));
         let mut hash = blake3::Hasher::new();
         let preprocess = serde_json::to_vec(&self.manifest.preprocess).expect("preprocessing is plain data");
         hash.update(&preprocess);
-        for (name, values) in &tensors {
+        for_each(&self.network, |name, values| {
             hash.update(name.as_bytes());
             hash.update(format!("{:?}", values.shape()).as_bytes());
             hash.update(values.bytes());
-        }
+        });
         hash.finalize().to_hex()[..16].to_string()
     }
 

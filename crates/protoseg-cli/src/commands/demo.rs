@@ -6,9 +6,8 @@ use anyhow::{Context, Result, bail};
 use protoseg::{
     core::{Protocol, SUPPORT_SEEDS},
     device::cpu,
-    evaluate::{Evaluation, UseOf, Variant},
+    evaluate::Evaluation,
     model::Model,
-    prototype::options::Preset,
     train::{BEST_FILE, Outcome, Plan, Run},
 };
 use protoseg_data::Benchmark;
@@ -47,7 +46,6 @@ pub fn run(args: &Demo) -> Result<()> {
 
     output::note("\n2. Teaching it 5 classes it has never seen, from 5 masks each");
     let pack = folder.join("novel.pack");
-    let usage = || Usage { preset: "balanced".into(), no_sce: false, no_dqce: false, device: "cpu".into() };
     register::run(&Register {
         model: model_path.clone(),
         class: Vec::new(),
@@ -62,7 +60,7 @@ pub fn run(args: &Demo) -> Result<()> {
         min_pixels: None,
         output: pack,
         force: false,
-        usage: usage(),
+        usage: Usage { preset: None, no_sce: false, no_dqce: false, device: "cpu".into() },
         json: false,
     })?;
 
@@ -73,9 +71,7 @@ pub fn run(args: &Demo) -> Result<()> {
         protocol: Protocol::Exact,
         shots: vec![1, 5],
         seeds: SUPPORT_SEEDS[..if args.quick { 1 } else { SUPPORT_SEEDS.len() }].to_vec(),
-        variants: [UseOf::Baseline, UseOf::Sce, UseOf::Capl]
-            .map(|use_of| Variant { use_of, preset: Preset::Balanced })
-            .to_vec(),
+        variants: eval::variants(&["baseline", "sce", "capl"].map(str::to_string), &[], &model)?,
         min_pixels: None,
         limit: args.quick.then_some(QUICK.1),
     };

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use protoseg::{
     evaluate::{Evaluated, Evaluation, UseOf, Variant, evaluate},
     model::Model,
-    prototype::options::Preset,
+    prototype::options::Options,
 };
 use protoseg_data::Benchmark;
 
@@ -37,7 +37,7 @@ pub fn run(args: &Eval) -> Result<()> {
         protocol: args.protocol.parse()?,
         shots: args.shots.clone(),
         seeds: args.seeds.clone(),
-        variants: variants(&args.variants, &args.preset)?,
+        variants: variants(&args.variants, &args.preset, &model)?,
         min_pixels: args.min_pixels,
         limit: args.limit,
     };
@@ -62,23 +62,27 @@ pub fn run(args: &Eval) -> Result<()> {
 }
 
 /// Every use with every preset; a use that no preset changes is judged once.
-fn variants(uses: &[String], presets: &[String]) -> Result<Vec<Variant>> {
+pub fn variants(uses: &[String], presets: &[String], model: &Model) -> Result<Vec<Variant>> {
+    let presets: Vec<(String, Options)> = match presets {
+        [] => vec![preset(None, model)?],
+        names => names.iter().map(|name| preset(Some(name), model)).collect::<Result<_>>()?,
+    };
     let mut variants: Vec<Variant> = Vec::new();
     for name in uses {
         let use_of = UseOf::ALL.into_iter().find(|use_of| use_of.name() == name);
         let Some(use_of) = use_of else {
             bail!("`{name}` is no variant\nhint: choose among baseline, sce, dqce, capl");
         };
-        for name in presets {
-            let variant = Variant { use_of, preset: preset(name)? };
-            // Without SCE and DQCE, our preset and the reference are one.
-            let is_plain = |preset| use_of == UseOf::Baseline && preset != Preset::Paper;
+        for (preset, options) in &presets {
+            // Without SCE and DQCE only the mean over shots and the final norm are left to differ in.
+            let plain = |options: &Options| (options.shot_mean, options.normalise);
             let is_known = |other: &Variant| {
-                *other == variant
-                    || (other.use_of == use_of && is_plain(other.preset) && is_plain(variant.preset))
+                other.use_of == use_of
+                    && (other.preset == *preset
+                        || (use_of == UseOf::Baseline && plain(&other.options) == plain(options)))
             };
             if !variants.iter().any(is_known) {
-                variants.push(variant);
+                variants.push(Variant { use_of, preset: preset.clone(), options: options.clone() });
             }
         }
     }

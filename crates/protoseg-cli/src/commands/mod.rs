@@ -14,5 +14,3 @@ pub mod predict;
 pub mod register;
 pub mod train;
 mod usage;
-
-pub use usage::preset_name;

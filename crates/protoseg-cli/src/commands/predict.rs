@@ -17,7 +17,7 @@ use protoseg::{core::Image, core::ScoreMap, predict::Predictor};
 use protoseg_data::{DataError, find_pictures, picture::read_image};
 use serde::Serialize;
 
-use super::usage::{load_model, load_pack, parts};
+use super::usage::{load_model, load_pack, parts, preset};
 use crate::{
     cli::Predict,
     output::{
@@ -85,7 +85,7 @@ pub fn run(args: &Predict) -> Result<()> {
         schema: "protoseg.predict/1",
         model: &args.model,
         pack: args.pack.as_deref(),
-        preset: &args.usage.preset,
+        preset: &preset(args.usage.preset.as_deref(), &model)?.0,
         sce: parts.sce.is_some() && pack.is_some(),
         dqce: parts.dqce.is_some(),
         classes: &classes,

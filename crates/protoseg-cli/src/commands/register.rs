@@ -413,8 +413,9 @@ fn print(answer: &Answer<'_>, args: &Register) -> Result<()> {
     for warning in answer.registered.iter().flat_map(|report| &report.warnings) {
         output::note(format_args!("warning: {warning}"));
     }
+    let classes = if answer.classes_in_pack == 1 { "class" } else { "classes" };
     output::line(format_args!(
-        "{} classes in {} for model {}",
+        "{} {classes} in {} for model {}",
         answer.classes_in_pack,
         args.output.display(),
         answer.model

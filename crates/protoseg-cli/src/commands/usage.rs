@@ -37,22 +37,18 @@ pub fn parts(usage: &Usage, model: &Model) -> Result<(Parts, Options)> {
         dqce: whole.dqce.filter(|_| !usage.no_dqce),
         ..whole
     };
-    Ok((parts, preset(&usage.preset)?.options()))
+    Ok((parts, preset(usage.preset.as_deref(), model)?.1))
 }
 
-pub fn preset(name: &str) -> Result<Preset> {
-    match name {
-        "balanced" => Ok(Preset::Balanced),
-        "reference" => Ok(Preset::Reference),
-        "paper" => Ok(Preset::Paper),
-        _ => bail!("`{name}` is no preset\nhint: choose balanced, reference or paper"),
-    }
-}
-
-pub fn preset_name(preset: Preset) -> &'static str {
-    match preset {
-        Preset::Balanced => "balanced",
-        Preset::Reference => "reference",
-        Preset::Paper => "paper",
+/// The options of that name, and the name; without one, the model's own.
+pub fn preset(name: Option<&str>, model: &Model) -> Result<(String, Options)> {
+    let Some(name) = name else {
+        let own = &model.manifest.options;
+        let name = Preset::of_use(own).map_or("own", Preset::name);
+        return Ok((name.to_string(), own.clone()));
+    };
+    match Preset::ALL.into_iter().find(|preset| preset.name() == name) {
+        Some(preset) => Ok((name.to_string(), preset.options())),
+        None => bail!("`{name}` is no preset\nhint: choose balanced, reference or paper"),
     }
 }

@@ -49,10 +49,10 @@ impl Strips {
         let per_variant = plan.shots.len() * plan.seeds.len();
         let most = plan.shots.iter().max().and_then(|most| plan.shots.iter().position(|shots| shots == most));
         let within = most.unwrap_or(0) * plan.seeds.len();
-        let preset = plan.variants.first().map(|variant| variant.preset);
+        let preset = plan.variants.first().map(|variant| &variant.preset);
         let column = |(use_of, caption): (UseOf, &str)| {
             let is_it = |variant: &protoseg::evaluate::Variant| {
-                variant.use_of == use_of && (use_of == UseOf::Baseline || Some(variant.preset) == preset)
+                variant.use_of == use_of && (use_of == UseOf::Baseline || Some(&variant.preset) == preset)
             };
             let place = plan.variants.iter().position(is_it)?;
             Some((place * per_variant + within, caption.to_string()))

@@ -10,7 +10,6 @@ use protoseg::{
 use serde::Serialize;
 
 use super::table;
-use crate::commands::preset_name;
 
 /// What the numbers are of.
 #[derive(Clone, Serialize)]
@@ -51,7 +50,7 @@ pub struct Results {
 #[derive(Serialize)]
 pub struct Row {
     pub variant: &'static str,
-    pub preset: &'static str,
+    pub preset: String,
     pub shots: usize,
     pub base: Spread,
     pub base_without_background: Spread,
@@ -252,7 +251,7 @@ impl Row {
         cells[1..].iter().for_each(|cell| counts.merge(&cell.counts));
         Self {
             variant: first.variant.use_of.name(),
-            preset: preset_name(first.variant.preset),
+            preset: first.variant.preset.clone(),
             shots: first.shots,
             base: over(|scores| scores.base),
             base_without_background: over(|scores| scores.base_without_background),

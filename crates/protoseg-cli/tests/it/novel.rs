@@ -206,7 +206,7 @@ fn base_labels_feed_sce_and_no_sce_leaves_them() {
         fs::read(desk.path(&format!("{out}.safetensors"))).unwrap()
     };
     assert_ne!(predict("", "with"), predict("--no-sce", "without"));
-    assert_ne!(predict("--no-dqce", "plain"), predict("--preset reference", "reference"));
+    assert_ne!(predict("--no-dqce", "plain"), predict("--preset balanced", "balanced"));
 }
 
 #[test]

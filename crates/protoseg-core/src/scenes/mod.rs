@@ -66,7 +66,8 @@ impl Scenes {
         let small = |side: usize| (side * SKETCH / self.width.max(self.height)).max(1);
         let mut composition = rng.fork();
         for _ in 1..MOST_TRIES {
-            let (_, labels) = setting.build((small(self.width), small(self.height)), composition.clone()).finish();
+            let (_, labels) =
+                setting.build((small(self.width), small(self.height)), composition.clone()).finish();
             let shown = labels.data.iter().filter(|&&label| label != 0).count();
             if shown * ENOUGH >= labels.data.len() {
                 break;

@@ -1,7 +1,7 @@
 //! What docs/formats.md shows is read as it stands there.
 
 use protoseg_core::{ClassId, IGNORE, LabelMap, NovelPixels};
-use protoseg_data::{Benchmark, read_supports, resolve_supports};
+use protoseg_data::{Benchmark, Example, read_supports, resolve_supports};
 
 use crate::fixture::{Folder, gradient, scene};
 
@@ -49,8 +49,10 @@ fn the_examples_in_toml_open() {
 #[test]
 fn the_example_of_supports_resolves() {
     let [toml, _] = blocks("toml")[..] else { panic!("two examples") };
-    let [json] = blocks("json")[..] else { panic!("one example") };
+    let [json, by_hand] = blocks("json")[..] else { panic!("two examples") };
     let folder = farm();
+    let examples = Example::read_json(&folder.write("by-hand.json", by_hand)).unwrap();
+    assert_eq!((examples.len(), examples[1].value, examples[1].base_labels), (2, Some(17), true));
     folder.write("protoseg.toml", toml);
     let farm = Benchmark::folder(folder.path()).unwrap();
     let list = read_supports(&folder.write("supports.json", json)).unwrap();

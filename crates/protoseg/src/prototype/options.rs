@@ -179,6 +179,23 @@ impl Preset {
     pub fn of(options: &Options) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.options() == *options)
     }
+
+    /// The preset that uses a trained model as these options do: rows a to f.
+    pub fn of_use(options: &Options) -> Option<Self> {
+        let same_use = |preset: &Self| {
+            let Options { background, fake_support, loss, novel_rows, .. } = options.clone();
+            Options { background, fake_support, loss, novel_rows, ..preset.options() } == *options
+        };
+        Self::ALL.into_iter().find(same_use)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+            Self::Paper => "paper",
+            Self::Balanced => "balanced",
+        }
+    }
 }
 
 #[cfg(test)]
@@ -208,5 +225,7 @@ mod tests {
         assert_eq!(Preset::of(&balanced), None);
         balanced.context_pool = ContextPool::PerClass;
         assert_eq!(Preset::of(&balanced), Some(Preset::Reference));
+        balanced.background = BackgroundRule::FirstRow;
+        assert_eq!((Preset::of(&balanced), Preset::of_use(&balanced)), (None, Some(Preset::Reference)));
     }
 }

@@ -65,9 +65,14 @@ pub(crate) fn shapes<M: Module>(module: &M) -> BTreeMap<String, Vec<usize>> {
 
 /// Every parameter and running statistic of a module with its name.
 pub(crate) fn collect<M: Module>(module: &M) -> Vec<(String, TensorData)> {
-    let mut values = Values::default();
-    module.visit(&mut values);
-    values.tensors
+    let mut tensors = Vec::new();
+    for_each(module, |name, values| tensors.push((name, values)));
+    tensors
+}
+
+/// Calls `each` with the name and the values of every parameter and running statistic, one after the other.
+pub(crate) fn for_each<M: Module>(module: &M, each: impl FnMut(String, TensorData)) {
+    module.visit(&mut Values { path: Path::default(), each });
 }
 
 /// `module` with parameter ids that follow from their names, the same in every process.
@@ -141,13 +146,12 @@ impl ModuleVisitor for Names {
     }
 }
 
-#[derive(Default)]
-struct Values {
+struct Values<F> {
     path: Path,
-    tensors: Vec<(String, TensorData)>,
+    each: F,
 }
 
-impl ModuleVisitor for Values {
+impl<F: FnMut(String, TensorData)> ModuleVisitor for Values<F> {
     fn enter_module(&mut self, name: &str, container: &str) {
         self.path.enter(name, container);
     }
@@ -157,7 +161,7 @@ impl ModuleVisitor for Values {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.tensors.push((self.path.name(), param.val().into_data()));
+        (self.each)(self.path.name(), param.val().into_data());
     }
 }
 

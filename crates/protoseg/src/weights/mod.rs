@@ -19,5 +19,5 @@ pub use error::WeightsError;
 pub use gfsseg::import_gfsseg;
 pub use write::write_tensor;
 
-pub(crate) use assign::{collect, shapes, with_ids_by_name};
+pub(crate) use assign::{collect, for_each, shapes, with_ids_by_name};
 pub(crate) use write::{TEMPORARY, write_safetensors};

@@ -19,14 +19,12 @@ pub(crate) fn write_safetensors(
         _ => Path::new("."),
     };
     let tensors = tensors.into_iter().map(|(name, data)| (name, Values(data)));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(TEMPORARY);
-    // Temporary files are for their owner alone; this one is to become a file like any other.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let file = builder.tempfile_in(folder).map_err(failed)?;
+    let file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder).map_err(failed)?;
     safetensors::serialize_to_file(tensors, Some(metadata), file.path())
         .map_err(|error| failed(io::Error::other(error)))?;
+    // Temporary files are for their owner alone; this one is to become a file like any other.
+    #[cfg(unix)]
+    fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644)).map_err(failed)?;
     fs::File::open(file.path()).and_then(|file| file.sync_all()).map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     // The name must last as the bytes do. Not every system lets a folder be opened.

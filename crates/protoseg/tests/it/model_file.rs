@@ -40,6 +40,11 @@ fn a_model_read_back_predicts_the_same() {
         values(Predictor { model, bank, dqce: parts.dqce, options }.canvas_scores(&image))
     };
     assert_eq!(scores(&model), scores(&again));
+    #[cfg(unix)]
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions()) & 0o777,
+        0o644
+    );
     // Nothing but the model is left in the folder.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
