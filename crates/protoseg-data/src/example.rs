@@ -312,7 +312,7 @@ mod tests {
     fn folders_and_lists_name_pairs() {
         let folder = Folder::new();
         let example = folder.example([0, 1, 1, 0]);
-        assert_eq!(Example::read_folder("duck", folder.0.path()).unwrap(), [example.clone()]);
+        assert_eq!(Example::read_folder("duck", folder.0.path()).unwrap(), std::slice::from_ref(&example));
         let list = folder.0.path().join("list.txt");
         std::fs::write(&list, "# pairs\na.png a_mask.png\n").unwrap();
         assert_eq!(Example::read_list("duck", &list).unwrap(), [example]);

@@ -18,7 +18,7 @@ mod simd;
 mod winograd;
 
 pub use conv::{ConvShape, conv_forward, conv_input_grad, conv_weight_grad};
-pub use norm::{NormGrads, NormShape, Normalised, norm_backward, norm_forward};
+pub use norm::{NormGrads, NormShape, Normalised, norm_apply, norm_backward, norm_forward};
 pub use pixel_loss::{PixelLoss, PixelLossShape, UNJUDGED, pixel_loss};
 
 #[cfg(test)]

@@ -89,6 +89,40 @@ pub fn norm_forward(
     Normalised { output, mean, variance }
 }
 
+/// The same with statistics that are known, as outside training.
+#[allow(clippy::too_many_arguments)] // they are what the formula has
+pub fn norm_apply(
+    shape: &NormShape,
+    input: &[f32],
+    weight: &[f32],
+    bias: &[f32],
+    mean: &[f32],
+    variance: &[f32],
+    shortcut: Option<&[f32]>,
+    relu: bool,
+) -> Vec<f32> {
+    assert_eq!(input.len(), shape.len(), "input of {shape:?}");
+    assert!(shortcut.is_none_or(|shortcut| shortcut.len() == input.len()));
+    let mut output = vec![0.0; shape.len()];
+    by_channel_mut(&mut output, shape.channels, shape.plane).into_par_iter().enumerate().for_each(
+        |(channel, output)| {
+            let scale = f64::from(weight[channel]) / (f64::from(variance[channel]) + shape.epsilon).sqrt();
+            for (image, output) in output.into_iter().enumerate() {
+                fast(Forward {
+                    input: shape.plane(input, image, channel),
+                    shortcut: shortcut.map(|shortcut| shape.plane(shortcut, image, channel)),
+                    output,
+                    centre: mean[channel],
+                    scale: scale as f32,
+                    bias: bias[channel],
+                    relu,
+                });
+            }
+        },
+    );
+    output
+}
+
 struct Forward<'a> {
     input: &'a [f32],
     shortcut: Option<&'a [f32]>,

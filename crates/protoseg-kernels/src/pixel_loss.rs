@@ -224,7 +224,7 @@ fn exp(x: f32) -> f32 {
     let series = series * rest + 8.333_452e-3;
     let series = series * rest + 4.166_579_6e-2;
     let series = series * rest + 1.666_666_5e-1;
-    let series = series * rest + 5.000_000_1e-1;
+    let series = series * rest + 0.5;
     let series = series * rest * rest + rest + 1.0;
     let power = f32::from_bits(((shifted.to_bits() as i32 - ROUND.to_bits() as i32 + 127) << 23) as u32);
     series * power

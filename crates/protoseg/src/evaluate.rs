@@ -1,7 +1,7 @@
 //! Evaluation: base, novel and total scores of a model on a data set, for every draw of supports and every variant of the
 //! method, with the features of each image computed once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map::Entry};
 
 use protoseg_core::{
     Classes, Confusion, Image, LabelMap, Preprocess, Protocol, Remap, ScoreGrid, ScoreMap, Scores,
@@ -180,10 +180,10 @@ pub fn evaluate(
         let (list, drawn) = pool.draw_supports(dataset, fold, draw)?;
         for (novel, samples) in (n_base..).zip(&drawn) {
             for &sample in samples {
-                if !sums.contains_key(&(sample, novel)) {
+                if let Entry::Vacant(entry) = sums.entry((sample, novel)) {
                     let (image, label) = benchmark.load_rows(sample, &remap)?;
                     let label = model.manifest.preprocess.label(&label);
-                    sums.insert((sample, novel), model.pool_support(novel, model.features(&image), &label));
+                    entry.insert(model.pool_support(novel, model.features(&image), &label));
                 }
             }
         }

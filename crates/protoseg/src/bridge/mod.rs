@@ -11,7 +11,7 @@ use burn::{
 };
 
 pub(crate) use conv::{ConvGeometry, conv, conv2d};
-pub(crate) use norm::{Then, norm_train};
+pub(crate) use norm::{Then, norm_eval, norm_train};
 pub(crate) use pixel_loss::{Judged, pixel_loss};
 
 /// Whether a device's tensors are slices of this process.

@@ -14,7 +14,7 @@ use burn::{
     },
     tensor::{DType, Tensor, activation::relu, module},
 };
-use protoseg_kernels::{NormGrads, NormShape, norm_backward, norm_forward};
+use protoseg_kernels::{NormGrads, NormShape, norm_apply, norm_backward, norm_forward};
 
 use super::{is_cpu, tensor, values};
 
@@ -54,6 +54,78 @@ pub(crate) fn norm_train(
         }
     };
     (Tensor::from_dispatch(output), Tensor::from_dispatch(mean), Tensor::from_dispatch(variance))
+}
+
+/// `[batch, channels, h, w]` normalised by statistics that are known.
+pub(crate) fn norm_eval(
+    input: Tensor<4>,
+    [weight, bias, mean, variance]: [Tensor<1>; 4],
+    epsilon: f64,
+    then: Then,
+) -> Tensor<4> {
+    let device = input.device();
+    if device.is_autodiff() || !is_cpu(&device) || input.dtype() != DType::F32 {
+        let output = module::batch_norm(input, weight, bias, mean, variance, epsilon);
+        return match then {
+            Then::Nothing => output,
+            Then::Relu => relu(output),
+            Then::AddRelu(shortcut) => relu(output + shortcut),
+        };
+    }
+    let data =
+        |tensor: Tensor<1>| tensor.try_into_vec_as::<f32>().expect("parameters are of single precision");
+    let [weight, bias, mean, variance] = [weight, bias, mean, variance].map(data);
+    let (shortcut, relu) = match then {
+        Then::Nothing => (None, false),
+        Then::Relu => (None, true),
+        Then::AddRelu(shortcut) => (Some(shortcut.into_dispatch()), true),
+    };
+    let known = Known { weight, bias, mean, variance, epsilon, relu };
+    let output = match shortcut {
+        None => <Dispatch as EvalKernels>::apply(input.into_dispatch(), known),
+        Some(shortcut) => <Dispatch as EvalKernels>::apply_add(input.into_dispatch(), shortcut, known),
+    };
+    Tensor::from_dispatch(output)
+}
+
+/// What a layer outside training is, besides its maps.
+#[derive(Clone, Debug)]
+struct Known {
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+    mean: Vec<f32>,
+    variance: Vec<f32>,
+    epsilon: f64,
+    relu: bool,
+}
+
+#[backend_extension(Flex)]
+trait EvalKernels: Backend {
+    fn apply(input: FloatTensor<Self>, known: Known) -> FloatTensor<Self>;
+
+    fn apply_add(input: FloatTensor<Self>, shortcut: FloatTensor<Self>, known: Known) -> FloatTensor<Self>;
+}
+
+impl EvalKernels for Flex {
+    fn apply(input: FloatTensor<Self>, known: Known) -> FloatTensor<Self> {
+        apply(&input.to_contiguous(), None, &known)
+    }
+
+    fn apply_add(input: FloatTensor<Self>, shortcut: FloatTensor<Self>, known: Known) -> FloatTensor<Self> {
+        apply(&input.to_contiguous(), Some(&shortcut.to_contiguous()), &known)
+    }
+}
+
+fn apply(
+    input: &FloatTensor<Flex>,
+    shortcut: Option<&FloatTensor<Flex>>,
+    known: &Known,
+) -> FloatTensor<Flex> {
+    let dims: [usize; 4] = input.shape().dims();
+    let Known { weight, bias, mean, variance, epsilon, relu } = known;
+    let shape = norm_shape(dims, *epsilon);
+    let shortcut = shortcut.map(values);
+    tensor(norm_apply(&shape, values(input), weight, bias, mean, variance, shortcut, *relu), dims)
 }
 
 /// Output, mean and variance.

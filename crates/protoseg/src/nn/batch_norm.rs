@@ -6,10 +6,10 @@
 
 use burn::{
     module::{Flag, Initializer, Module, Param, RunningState},
-    tensor::{Device, Tensor, activation::relu, module},
+    tensor::{Device, Tensor},
 };
 
-use crate::bridge::{Then, norm_train};
+use crate::bridge::{Then, norm_eval, norm_train};
 
 /// Added to the variance before its root is taken.
 const EPSILON: f64 = 1e-5;
@@ -59,12 +59,7 @@ impl BatchNorm {
             let device = input.device();
             let mean = self.running_mean.value().to_device(&device);
             let var = self.running_var.value().to_device(&device);
-            let out = module::batch_norm(input, self.weight.val(), self.bias.val(), mean, var, EPSILON);
-            match then {
-                Then::Nothing => out,
-                Then::Relu => relu(out),
-                Then::AddRelu(shortcut) => relu(out + shortcut),
-            }
+            norm_eval(input, [self.weight.val(), self.bias.val(), mean, var], EPSILON, then)
         }
     }
 
