@@ -239,9 +239,9 @@ pub struct Predict {
     protoseg eval --model runs/scenes-small-capl-fold0/best.safetensors --data scenes\n  \
     protoseg eval --model msrc.safetensors --data msrc --root DIR --shots 1,5 --preset balanced,reference -o results/msrc")]
 pub struct Eval {
-    /// The model file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    /// The model file; several are judged one after the other, each in a folder of its own
+    #[arg(long, value_name = "MODEL", required = true, value_delimiter = ',')]
+    pub model: Vec<PathBuf>,
     /// A folder, a .toml file, or a benchmark's name (scenes, pascal-5i, coco-20i, coco-20i-contiguous, msrc)
     #[arg(long, value_name = "DIR|NAME|TOML")]
     pub data: String,

@@ -89,38 +89,48 @@ pub fn norm_forward(
     Normalised { output, mean, variance }
 }
 
-/// The same with statistics that are known, as outside training.
+/// What [`norm_forward`] does, in place, with statistics that are known, as outside training.
 #[allow(clippy::too_many_arguments)] // they are what the formula has
 pub fn norm_apply(
     shape: &NormShape,
-    input: &[f32],
+    maps: &mut [f32],
     weight: &[f32],
     bias: &[f32],
     mean: &[f32],
     variance: &[f32],
     shortcut: Option<&[f32]>,
     relu: bool,
-) -> Vec<f32> {
-    assert_eq!(input.len(), shape.len(), "input of {shape:?}");
-    assert!(shortcut.is_none_or(|shortcut| shortcut.len() == input.len()));
-    let mut output = vec![0.0; shape.len()];
-    by_channel_mut(&mut output, shape.channels, shape.plane).into_par_iter().enumerate().for_each(
-        |(channel, output)| {
-            let scale = f64::from(weight[channel]) / (f64::from(variance[channel]) + shape.epsilon).sqrt();
-            for (image, output) in output.into_iter().enumerate() {
-                fast(Forward {
-                    input: shape.plane(input, image, channel),
-                    shortcut: shortcut.map(|shortcut| shape.plane(shortcut, image, channel)),
-                    output,
-                    centre: mean[channel],
-                    scale: scale as f32,
-                    bias: bias[channel],
-                    relu,
-                });
-            }
-        },
-    );
-    output
+) {
+    assert_eq!(maps.len(), shape.len(), "maps of {shape:?}");
+    assert!(shortcut.is_none_or(|shortcut| shortcut.len() == maps.len()));
+    maps.par_chunks_mut(shape.plane.max(1)).enumerate().for_each(|(place, map)| {
+        let channel = place % shape.channels;
+        let scale = f64::from(weight[channel]) / (f64::from(variance[channel]) + shape.epsilon).sqrt();
+        let shift = f64::from(bias[channel]) - scale * f64::from(mean[channel]);
+        let shortcut = shortcut.map(|shortcut| &shortcut[place * shape.plane..][..shape.plane]);
+        fast(Apply { map, shortcut, scale: scale as f32, shift: shift as f32, relu });
+    });
+}
+
+struct Apply<'a> {
+    map: &'a mut [f32],
+    shortcut: Option<&'a [f32]>,
+    scale: f32,
+    shift: f32,
+    relu: bool,
+}
+
+impl Work for Apply<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let floor = if self.relu { 0.0 } else { f32::NEG_INFINITY };
+        match self.shortcut {
+            None => self.map.iter_mut().for_each(|x| *x = (*x * self.scale + self.shift).max(floor)),
+            Some(shortcut) => self.map.iter_mut().zip(shortcut).for_each(|(x, shortcut)| {
+                *x = (*x * self.scale + self.shift + shortcut).max(floor);
+            }),
+        }
+    }
 }
 
 struct Forward<'a> {

@@ -85,9 +85,9 @@ proptest! {
         for (got, expected) in [&got.output, &got.mean, &got.variance].into_iter().zip(&expected) {
             prop_assert!(error(got, expected) <= 2e-5);
         }
-        let applied =
-            norm_apply(&shape, &input, &weight, &bias, &got.mean, &got.variance, shortcut, relu);
-        prop_assert!(error(&applied, &expected[0]) <= 2e-5);
+        let mut applied = input.clone();
+        norm_apply(&shape, &mut applied, &weight, &bias, &got.mean, &got.variance, shortcut, relu);
+        prop_assert!(error(&applied, &expected[0]) <= 5e-5);
         let output = relu.then_some(&got.output[..]);
         let grads = norm_backward(
             &shape, &input, &weight, &got.mean, &got.variance, output, &grad, with_shortcut,

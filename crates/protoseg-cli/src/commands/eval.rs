@@ -26,38 +26,65 @@ use crate::{
 };
 
 pub fn run(args: &Eval) -> Result<()> {
-    let mut model = load_model(&args.model, &args.device)?;
-    if let Some(size) = args.size {
-        model.manifest.preprocess.size = size as usize;
-    }
     let benchmark = Benchmark::open(&args.data, args.root.as_deref())?;
-    let fold = args.fold.or(model.manifest.training.fold).unwrap_or(0);
-    let plan = Evaluation {
-        fold,
-        protocol: args.protocol.parse()?,
-        shots: args.shots.clone(),
-        seeds: args.seeds.clone(),
-        variants: variants(&args.variants, &args.preset, &model)?,
-        min_pixels: args.min_pixels,
-        limit: args.limit,
-    };
-    if plan.shots.is_empty() || plan.shots.contains(&0) {
+    if args.shots.is_empty() || args.shots.contains(&0) {
         bail!("0 shots were asked for\nhint: ask for at least 1 support a class");
     }
-    if plan.seeds.is_empty() {
+    if args.seeds.is_empty() {
         bail!("no seed is given\nhint: the published ones are 123,321,456,654,999");
     }
-    let folder = args
-        .output
-        .clone()
-        .unwrap_or_else(|| Path::new("results").join(format!("{}-fold{fold}", benchmark.dataset.name())));
-    output::refuse_overwrite(&folder.join("results.json"), args.force)?;
-    let results = judge(&model, &args.model, &benchmark, &plan, &folder)?;
-    if args.json {
-        output::json(&results)
-    } else {
-        print(&results)?;
-        output::line(format_args!("report -> {}", folder.join(report::FILE).display()))
+    // What cannot be done is said before the first model is judged.
+    let mut jobs = Vec::new();
+    for path in &args.model {
+        let manifest = Model::read_manifest(path)?;
+        let fold = args.fold.or(manifest.training.fold).unwrap_or(0);
+        let name = format!("{}-fold{fold}", benchmark.dataset.name());
+        let folder = args.output.clone().unwrap_or_else(|| Path::new("results").join(name));
+        let folder = if args.model.len() > 1 { folder.join(short_name(path)) } else { folder };
+        output::refuse_overwrite(&folder.join("results.json"), args.force)?;
+        if jobs.iter().any(|(_, _, other)| *other == folder) {
+            bail!("two models are called `{}`\nhint: judge them one by one", short_name(path));
+        }
+        jobs.push((path, fold, folder));
+    }
+    let mut all = Vec::new();
+    for (path, fold, folder) in jobs {
+        let mut model = load_model(path, &args.device)?;
+        if let Some(size) = args.size {
+            model.manifest.preprocess.size = size as usize;
+        }
+        let plan = Evaluation {
+            fold,
+            protocol: args.protocol.parse()?,
+            shots: args.shots.clone(),
+            seeds: args.seeds.clone(),
+            variants: variants(&args.variants, &args.preset, &model)?,
+            min_pixels: args.min_pixels,
+            limit: args.limit,
+        };
+        let results = judge(&model, path, &benchmark, &plan, &folder)?;
+        if !args.json {
+            if args.model.len() > 1 {
+                output::line(format_args!("{}", path.display()))?;
+            }
+            print(&results)?;
+            output::line(format_args!("report -> {}", folder.join(report::FILE).display()))?;
+        }
+        all.push(results);
+    }
+    match (&all[..], args.json) {
+        (_, false) => Ok(()),
+        ([one], true) => output::json(one),
+        (all, true) => output::json(&all),
+    }
+}
+
+/// `capl-best` of `runs/capl/best.safetensors`.
+fn short_name(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    match path.parent().and_then(Path::file_name) {
+        Some(folder) => format!("{}-{stem}", folder.to_string_lossy()),
+        None => stem.into_owned(),
     }
 }
 

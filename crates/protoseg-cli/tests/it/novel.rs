@@ -419,6 +419,12 @@ fn an_evaluation_writes_its_results_and_report() {
         let text = desk.done(&format!("eval --model model.safetensors --data data --shots 1 --seeds 1 --protocol {protocol} -o res-{protocol}"));
         assert!(text.contains(&format!("protocol {protocol}")) && text.contains("report ->"), "{text}");
     }
+    save_model(&desk.path("other.safetensors"), 12);
+    let both = desk.done(
+        "eval --model model.safetensors,other.safetensors --data data --shots 1 --seeds 1 -o both --json",
+    );
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&both).unwrap().as_array().unwrap().len(), 2);
+    assert!(desk.path("both/model/report.html").exists() && desk.path("both/other/report.html").exists());
     assert!(desk.refused("eval --model model.safetensors --data data --shots 0 -o x").contains("0 shots"));
     assert!(desk.refused("eval --model model.safetensors --data data --protocol c -o x").contains("exact"));
 }

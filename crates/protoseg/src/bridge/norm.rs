@@ -108,24 +108,24 @@ trait EvalKernels: Backend {
 
 impl EvalKernels for Flex {
     fn apply(input: FloatTensor<Self>, known: Known) -> FloatTensor<Self> {
-        apply(&input.to_contiguous(), None, &known)
+        apply(input, None, &known)
     }
 
     fn apply_add(input: FloatTensor<Self>, shortcut: FloatTensor<Self>, known: Known) -> FloatTensor<Self> {
-        apply(&input.to_contiguous(), Some(&shortcut.to_contiguous()), &known)
+        apply(input, Some(&shortcut.to_contiguous()), &known)
     }
 }
 
-fn apply(
-    input: &FloatTensor<Flex>,
-    shortcut: Option<&FloatTensor<Flex>>,
-    known: &Known,
-) -> FloatTensor<Flex> {
+/// In place where nobody else holds the maps, as behind a convolution.
+fn apply(input: FloatTensor<Flex>, shortcut: Option<&FloatTensor<Flex>>, known: &Known) -> FloatTensor<Flex> {
     let dims: [usize; 4] = input.shape().dims();
     let Known { weight, bias, mean, variance, epsilon, relu } = known;
     let shape = norm_shape(dims, *epsilon);
     let shortcut = shortcut.map(values);
-    tensor(norm_apply(&shape, values(input), weight, bias, mean, variance, shortcut, *relu), dims)
+    let is_whole = input.is_contiguous() && input.storage::<f32>().len() == dims.iter().product::<usize>();
+    let mut maps = if is_whole { input } else { tensor(values(&input.to_contiguous()).to_vec(), dims) };
+    norm_apply(&shape, maps.storage_mut::<f32>(), weight, bias, mean, variance, shortcut, *relu);
+    maps
 }
 
 /// Output, mean and variance.

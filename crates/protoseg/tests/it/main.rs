@@ -1,6 +1,7 @@
 //! One binary: linking is slow.
 
 mod ablation;
+mod class_pack;
 mod fixture;
 mod golden;
 mod model_file;
