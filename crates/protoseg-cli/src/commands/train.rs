@@ -49,7 +49,7 @@ pub fn run(args: &Train) -> Result<()> {
     describe_run(&run)?;
     let store = RunFolder::open(&folder, run.from_step(), &run.manifest().classes)
         .with_context(|| format!("cannot write to `{}`", folder.display()))?;
-    let next = format!("protoseg info {}", output::quoted(&folder.join(BEST_FILE)));
+    let next = next_command(&run, &output::quoted(&folder.join(BEST_FILE)));
     let mut watch = TrainWatch::new(store, Display::choose(args.plain, args.json), Some(next))?;
     match run.train(&mut watch)? {
         Outcome::Finished(_) => Ok(()),
@@ -59,6 +59,17 @@ pub fn run(args: &Train) -> Result<()> {
                 "stopped after step {step}; everything is saved\nhint: go on with `{resume}`"
             )))
         }
+    }
+}
+
+/// Novel classes of the data set are to be judged; without any, they come from elsewhere.
+fn next_command(run: &Run, model: &str) -> String {
+    let data = &run.plan().data;
+    let root =
+        data.root.as_ref().map_or_else(String::new, |root| format!(" --root {}", output::quoted(root)));
+    match run.manifest().classes.n_novel() {
+        0 => format!("protoseg register --model {model} --class NAME=IMAGE:MASK -o my.pack"),
+        _ => format!("protoseg eval --model {model} --data {}{root}", output::quoted(data.source.as_ref())),
     }
 }
 
