@@ -70,7 +70,8 @@ fn widen_permissions(_: &fs::File) -> std::io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn create_dir(path: &Path) -> Result<(), DataError> {
+/// Makes a folder and those above it.
+pub fn create_dir(path: &Path) -> Result<(), DataError> {
     fs::create_dir_all(path).map_err(|source| DataError::writing(path, source))
 }
 

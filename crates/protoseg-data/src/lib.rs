@@ -30,7 +30,7 @@ pub use check::{CheckOptions, check};
 pub use dataset::{Contents, Dataset, MaskDataset, MaskKind, Sample, Split};
 pub use error::{DataError, Rgb, Size};
 pub use example::{Example, LoadedExample};
-pub use files::{find_pictures, write_atomic};
+pub use files::{create_dir, find_pictures, write_atomic};
 pub use loader::{Batch, Epoch, LoadError, Loader, LoaderOptions, LoaderOptionsError, OnError, SampleRng};
 pub use progress::{Progress, quiet};
 pub use scan::{SplitStats, scan};

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{
     cli::Classes,
-    output::{self, table},
+    output::{self, palette::hex, table},
 };
 
 pub fn run(args: &Classes) -> Result<()> {
@@ -160,10 +160,6 @@ fn show(path: &Path, name: &str, json: bool) -> Result<()> {
         output::line(line)?;
     }
     Ok(())
-}
-
-fn hex([r, g, b]: [u8; 3]) -> String {
-    format!("#{r:02x}{g:02x}{b:02x}")
 }
 
 /// `#rrggbb` or `r,g,b`.

@@ -1,6 +1,6 @@
 //! `protoseg completions`.
 
-use std::io;
+use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::CommandFactory;
@@ -8,6 +8,8 @@ use clap::CommandFactory;
 use crate::cli::{Cli, Completions};
 
 pub fn run(args: &Completions) -> Result<()> {
-    clap_complete::generate(args.shell, &mut Cli::command(), "protoseg", &mut io::stdout());
-    Ok(())
+    // The generator panics where it cannot write, as when a reader left.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "protoseg", &mut script);
+    Ok(io::stdout().write_all(&script)?)
 }

@@ -7,7 +7,10 @@ use protoseg_data::{Dataset, LegendEntry, SheetOptions, contact_sheet, picture::
 use serde::Serialize;
 
 use super::data_check::open;
-use crate::{cli::Show, output};
+use crate::{
+    cli::Show,
+    output::{self, palette::hex},
+};
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -38,8 +41,8 @@ pub fn run(args: &Show) -> Result<()> {
             legend,
         });
     }
-    for LegendEntry { id, name, color: [r, g, b], .. } in &sheet.legend {
-        output::line(format_args!("#{r:02x}{g:02x}{b:02x}  {id} {name}"))?;
+    for LegendEntry { id, name, color, .. } in &sheet.legend {
+        output::line(format_args!("{}  {id} {name}", hex(*color)))?;
     }
     output::line(format_args!("{} images of `{}` -> {}", chosen.len(), split.name, args.output.display()))
 }

@@ -8,9 +8,9 @@ use protoseg::{
     device::cpu,
     evaluate::Evaluation,
     model::Model,
-    train::{BEST_FILE, Outcome, Plan, Run},
+    train::{BEST_FILE, Outcome, PLAN_FILE, Plan, Run},
 };
-use protoseg_data::Benchmark;
+use protoseg_data::{Benchmark, create_dir};
 
 use super::{eval, register, train};
 use crate::{
@@ -33,12 +33,12 @@ pub fn run(args: &Demo) -> Result<()> {
     if folder.exists() {
         output::refuse_overwrite(folder, args.force)?;
         // Only what a demo wrote may go.
-        if !folder.join(report::FILE).exists() && !folder.join("run").exists() {
+        if !folder.join("run").join(PLAN_FILE).exists() {
             bail!("`{}` is no folder of a demo\nhint: choose another with --out", folder.display());
         }
         fs::remove_dir_all(folder).with_context(|| format!("cannot delete `{}`", folder.display()))?;
     }
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    create_dir(folder)?;
 
     output::note("1. Training a small network on embedded scenes: 15 base classes, from random weights");
     let model_path = folder.join("model.safetensors");

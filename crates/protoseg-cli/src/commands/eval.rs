@@ -1,18 +1,17 @@
 //! `protoseg eval`.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     time::Instant,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use protoseg::{
     evaluate::{Evaluated, Evaluation, UseOf, Variant, evaluate},
     model::Model,
     prototype::options::Options,
 };
-use protoseg_data::Benchmark;
+use protoseg_data::{Benchmark, create_dir};
 
 use super::usage::{load_model, preset};
 use crate::{
@@ -56,8 +55,8 @@ pub fn run(args: &Eval) -> Result<()> {
         let plan = Evaluation {
             fold,
             protocol: args.protocol.parse()?,
-            shots: args.shots.clone(),
-            seeds: args.seeds.clone(),
+            shots: each_once(&args.shots),
+            seeds: each_once(&args.seeds),
             variants: variants(&args.variants, &args.preset, &model)?,
             min_pixels: args.min_pixels,
             limit: args.limit,
@@ -77,6 +76,16 @@ pub fn run(args: &Eval) -> Result<()> {
         ([one], true) => output::json(one),
         (all, true) => output::json(&all),
     }
+}
+
+fn each_once<T: PartialEq + Copy>(values: &[T]) -> Vec<T> {
+    let mut once = Vec::new();
+    for value in values {
+        if !once.contains(value) {
+            once.push(*value);
+        }
+    }
+    once
 }
 
 /// `capl-best` of `runs/capl/best.safetensors`.
@@ -128,7 +137,7 @@ pub fn judge(
     folder: &Path,
 ) -> Result<Results> {
     let start = Instant::now();
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    create_dir(folder)?;
     let bar = Bar::new("images");
     let mut strips = Strips::new(plan);
     let evaluated: Evaluated =

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use protoseg::{core::Image, core::ScoreMap, predict::Predictor};
-use protoseg_data::{DataError, find_pictures, picture::read_image};
+use protoseg_data::{DataError, create_dir, find_pictures, picture::read_image};
 use serde::Serialize;
 
 use super::usage::{load_model, load_pack, parts, preset};
@@ -22,8 +22,8 @@ use crate::{
     cli::Predict,
     output::{
         self,
-        masks::{Annotation, Kinds, MaskWriter},
-        palette::Palette,
+        masks::{Annotation, Area, ClassEntry, CocoImage, Kinds, MaskWriter},
+        palette::{Palette, hex},
         progress::Bar,
     },
 };
@@ -59,18 +59,12 @@ pub fn run(args: &Predict) -> Result<()> {
     let classes: Vec<ClassEntry> = (0u16..)
         .zip(bank.classes.rows())
         .map(|(id, class)| {
-            let [r, g, b] = palette.color(id);
-            ClassEntry {
-                id,
-                name: class.name.clone(),
-                role: class.role,
-                color: format!("#{r:02x}{g:02x}{b:02x}"),
-            }
+            let color = hex(palette.color(id));
+            ClassEntry { id, name: class.name.clone(), role: class.role, color }
         })
         .collect();
     let predictor = Predictor { model: &model, bank, dqce: parts.dqce, options };
-    fs::create_dir_all(&args.output)
-        .with_context(|| format!("cannot make the folder `{}`", args.output.display()))?;
+    create_dir(&args.output)?;
     if let Some(path) = &args.logits {
         write_logits(&predictor, &images, path, args.force)?;
     }
@@ -79,7 +73,16 @@ pub fn run(args: &Predict) -> Result<()> {
     let done = predict_all(&predictor, &images, &writer, args.tile.then_some(args.overlap))?;
     let failed = done.iter().filter(|image| image.error.is_some()).count();
     if kinds.coco {
-        writer.write_coco(&classes, done.iter().flat_map(|image| image.annotations.iter()), &done)?;
+        let read = done.iter().filter(|image| image.error.is_none());
+        let images: Vec<CocoImage<'_>> = read
+            .map(|image| CocoImage {
+                path: &image.image,
+                width: image.width,
+                height: image.height,
+                annotations: &image.annotations,
+            })
+            .collect();
+        writer.write_coco(&classes, &images)?;
     }
     let summary = Summary {
         schema: "protoseg.predict/1",
@@ -181,39 +184,22 @@ fn write_logits(predictor: &Predictor<'_>, images: &[Named], path: &Path, force:
 
 /// What became of an image.
 #[derive(Serialize)]
-pub struct Done {
-    pub image: PathBuf,
+struct Done {
+    image: PathBuf,
     #[serde(skip)]
-    pub name: String,
+    name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    pub width: usize,
-    pub height: usize,
+    error: Option<String>,
+    width: usize,
+    height: usize,
     /// Of the network and the classifier.
-    pub seconds: f64,
-    pub classes: Vec<Area>,
+    seconds: f64,
+    classes: Vec<Area>,
     /// Pixels without a class.
-    pub abstained: u64,
-    pub files: Vec<PathBuf>,
+    abstained: u64,
+    files: Vec<PathBuf>,
     #[serde(skip)]
-    pub annotations: Vec<Annotation>,
-}
-
-/// How much of an image a class covers.
-#[derive(Serialize)]
-pub struct Area {
-    pub class: String,
-    pub id: u16,
-    pub pixels: u64,
-    pub share: f64,
-}
-
-#[derive(Serialize)]
-pub struct ClassEntry {
-    pub id: u16,
-    pub name: String,
-    pub role: protoseg::core::ClassRole,
-    pub color: String,
+    annotations: Vec<Annotation>,
 }
 
 #[derive(Serialize)]

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use protoseg::core::{IGNORE, Image, LabelMap, ScoreMap, best};
+use protoseg::core::{ClassRole, IGNORE, Image, LabelMap, ScoreMap, best};
 use protoseg_data::{
-    DataError,
+    DataError, create_dir,
     mask::{encode_gray_png, encode_palette_png, encode_values_png},
     picture::write_image,
     region::Region,
@@ -15,7 +15,6 @@ use protoseg_data::{
 use serde::Serialize;
 
 use super::palette::Palette;
-use crate::commands::predict::{Area, ClassEntry, Done};
 
 /// Which files are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,9 +66,34 @@ pub struct Outputs {
     pub annotations: Vec<Annotation>,
 }
 
+/// How much of an image a class covers.
+#[derive(Serialize)]
+pub struct Area {
+    pub class: String,
+    pub id: u16,
+    pub pixels: u64,
+    pub share: f64,
+}
+
+/// A class as summaries name it.
+#[derive(Serialize)]
+pub struct ClassEntry {
+    pub id: u16,
+    pub name: String,
+    pub role: ClassRole,
+    pub color: String,
+}
+
+/// An image with its classes, as COCO has it.
+pub struct CocoImage<'a> {
+    pub path: &'a Path,
+    pub width: usize,
+    pub height: usize,
+    pub annotations: &'a [Annotation],
+}
+
 /// One class in one image, as COCO has it.
 pub struct Annotation {
-    image: String,
     class: u16,
     size: [usize; 2],
     counts: String,
@@ -100,7 +124,7 @@ impl MaskWriter {
         let mut files = Vec::new();
         let mut write = |kind: &str, name: &str, bytes: &[u8]| -> Result<(), DataError> {
             let path = self.folder.join(kind).join(format!("{name}.png"));
-            make_parent(&path)?;
+            create_dir(path.parent().unwrap_or(&self.folder))?;
             write_atomic(&path, bytes)?;
             files.push(path);
             Ok(())
@@ -127,7 +151,7 @@ impl MaskWriter {
         }
         if self.kinds.overlay {
             let path = self.folder.join("overlay").join(format!("{name}.png"));
-            make_parent(&path)?;
+            create_dir(path.parent().unwrap_or(&self.folder))?;
             write_image(&path, &self.palette.overlay(image, labels))?;
             files.push(path);
         }
@@ -139,7 +163,7 @@ impl MaskWriter {
             let class = self.palette.name(row).to_string();
             areas.push(Area { class, id: row, pixels: pixels_of, share: pixels_of as f64 / counted });
             if self.kinds.coco && Some(row) != self.palette.background {
-                annotations.push(annotation(name, row, &pixels));
+                annotations.push(annotation(row, &pixels));
             }
         }
         areas.sort_by(|a, b| b.pixels.cmp(&a.pixels).then(a.id.cmp(&b.id)));
@@ -177,20 +201,12 @@ impl MaskWriter {
     }
 
     /// Writes `coco.json` for all images.
-    pub fn write_coco<'a>(
-        &self,
-        classes: &[ClassEntry],
-        annotations: impl Iterator<Item = &'a Annotation>,
-        images: &[Done],
-    ) -> Result<()> {
-        let read: Vec<&Done> = images.iter().filter(|image| image.error.is_none()).collect();
-        let id_of =
-            |name: &str| read.iter().position(|image| image.name == name).map_or(0, |place| place + 1);
-        let entries: Vec<_> = read
+    pub fn write_coco(&self, classes: &[ClassEntry], images: &[CocoImage<'_>]) -> Result<()> {
+        let entries: Vec<_> = images
             .iter()
             .zip(1usize..)
             .map(|(image, id)| {
-                let file_name = image.image.display().to_string();
+                let file_name = image.path.display().to_string();
                 serde_json::json!({ "id": id, "file_name": file_name, "width": image.width, "height": image.height })
             })
             .collect();
@@ -199,11 +215,14 @@ impl MaskWriter {
             .filter(|class| Some(class.id) != self.palette.background)
             .map(|class| serde_json::json!({ "id": class.id, "name": class.name }))
             .collect();
+        let annotations = images.iter().zip(1usize..);
+        let annotations = annotations
+            .flat_map(|(image, id)| image.annotations.iter().map(move |annotation| (id, annotation)));
         let annotations: Vec<_> = annotations
             .zip(1usize..)
-            .map(|(annotation, id)| CocoAnnotation {
+            .map(|((image_id, annotation), id)| CocoAnnotation {
                 id,
-                image_id: id_of(&annotation.image),
+                image_id,
                 category_id: annotation.class,
                 segmentation: CocoRuns { size: annotation.size, counts: &annotation.counts },
                 area: annotation.area,
@@ -236,7 +255,7 @@ struct CocoRuns<'a> {
     counts: &'a str,
 }
 
-fn annotation(image: &str, class: u16, pixels: &Pixels) -> Annotation {
+fn annotation(class: u16, pixels: &Pixels) -> Annotation {
     let LabelMap { width, height, data } = &pixels.labels;
     let mask: Vec<bool> = data.iter().map(|&label| label == class).collect();
     let sure = mask.iter().zip(&pixels.confidence).filter(|(is_class, _)| **is_class);
@@ -249,7 +268,6 @@ fn annotation(image: &str, class: u16, pixels: &Pixels) -> Annotation {
     let top = runs.iter().map(|run| run.y).min().unwrap_or(0);
     let bottom = runs.iter().map(|run| run.y + 1).max().unwrap_or(0);
     Annotation {
-        image: image.to_string(),
         class,
         size: [*height, *width],
         counts: pack_runs(&encode_runs(&region, *width, *height)),
@@ -257,9 +275,4 @@ fn annotation(image: &str, class: u16, pixels: &Pixels) -> Annotation {
         bbox: [left, top, right - left, bottom - top],
         score: sum as f64 / 255.0 / count.max(1) as f64,
     }
-}
-
-fn make_parent(path: &Path) -> Result<(), DataError> {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    std::fs::create_dir_all(folder).map_err(|source| DataError::Write { path: folder.to_path_buf(), source })
 }

@@ -119,6 +119,11 @@ impl Palette {
     }
 }
 
+/// A colour as `#rrggbb`.
+pub fn hex([r, g, b]: [u8; 3]) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
 pub fn paste(sheet: &mut Image, picture: &Image, left: usize, top: usize) {
     for (y, row) in picture.data.chunks_exact(3 * picture.width).enumerate() {
         let at = 3 * ((top + y) * sheet.width + left);
