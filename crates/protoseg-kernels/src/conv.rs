@@ -56,13 +56,13 @@ impl ConvShape {
         self.to * self.from * self.kernel * self.kernel
     }
 
-    fn is_pointwise(&self) -> bool {
+    pub(crate) fn is_pointwise(&self) -> bool {
         self.kernel == 1 && self.stride == 1 && self.padding == 0
     }
 
     /// Maps no larger than a 3x3's dilation lie under its middle tap alone, as under the widest of DeepLab's: what is left is
     /// this 1x1.
-    fn middle_tap(&self) -> Option<Self> {
+    pub(crate) fn middle_tap(&self) -> Option<Self> {
         let same = self.kernel == 3 && self.stride == 1 && self.padding == self.dilation;
         (same && self.dilation >= self.height.max(self.width)).then_some(Self {
             kernel: 1,
@@ -70,6 +70,11 @@ impl ConvShape {
             dilation: 1,
             ..*self
         })
+    }
+
+    /// Multiply-accumulates of the convolution as it is written.
+    pub fn macs(&self) -> u64 {
+        (self.batch * self.out_plane() * self.weight_len()) as u64
     }
 
     fn check(&self, input: usize, weight: usize, output: usize) {

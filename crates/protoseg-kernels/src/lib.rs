@@ -5,6 +5,7 @@
 //! parts by sizes and the number of threads alone, and nothing is summed across parts in the order they finish: the same
 //! input gives the same bits on the same machine.
 
+pub mod channels_last;
 mod conv;
 mod im2col;
 mod matmul;

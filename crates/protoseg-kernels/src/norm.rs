@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use crate::{
     planes::by_channel_mut,
-    simd::{Work, fast},
+    simd::{Simd, Work, fast},
 };
 
 /// Maps that are normalised by channel.
@@ -122,7 +122,7 @@ struct Apply<'a> {
 
 impl Work for Apply<'_> {
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Simd>(self) {
         let floor = if self.relu { 0.0 } else { f32::NEG_INFINITY };
         match self.shortcut {
             None => self.map.iter_mut().for_each(|x| *x = (*x * self.scale + self.shift).max(floor)),
@@ -145,7 +145,7 @@ struct Forward<'a> {
 
 impl Work for Forward<'_> {
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Simd>(self) {
         // What is below this becomes this.
         let floor = if self.relu { 0.0 } else { f32::NEG_INFINITY };
         let pairs = self.output.iter_mut().zip(self.input);
@@ -233,7 +233,7 @@ struct Mask<'a> {
 
 impl Work for Mask<'_> {
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Simd>(self) {
         match self.output {
             None => self.masked.copy_from_slice(self.grad),
             Some(output) => {
@@ -271,7 +271,7 @@ struct Backward<'a> {
 
 impl Work for Backward<'_> {
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Simd>(self) {
         for ((dx, g), x) in self.input_grad.iter_mut().zip(self.masked).zip(self.input) {
             *dx = g * self.scale - self.shift - (x - self.centre) * self.slope;
         }
@@ -296,7 +296,7 @@ struct Sum<'a, F> {
 
 impl<F: Fn(f32) -> f32> Work for Sum<'_, F> {
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Simd>(self) {
         let (chunks, rest) = self.values.as_chunks::<LANES>();
         let mut sums = [0.0f32; LANES];
         for chunk in chunks {

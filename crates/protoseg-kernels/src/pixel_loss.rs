@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use crate::simd::{Work, fast};
+use crate::simd::{Simd, Work, fast};
 
 /// A grid of scores and the pixels it is judged on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ struct Band<'a> {
 
 impl Work for Band<'_> {
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Simd>(self) {
         let width = self.across.places.len();
         let [grid_height, grid_width] = self.grid;
         // The old position behind the last one of an axis of one is that one again.

@@ -6,9 +6,13 @@ use std::{
     sync::Mutex,
 };
 
-/// Buffers that wait for their next use. A convolution holds three at a time.
+/// Buffers that wait for their next use.
 static IDLE: Mutex<Vec<Vec<f32>>> = Mutex::new(Vec::new());
-const KEPT: usize = 3;
+
+/// Most that wait: a convolution in training holds three at a time, one in use two a thread.
+fn kept() -> usize {
+    (2 * rayon::current_num_threads()).max(3)
+}
 
 /// `len` values that hold anything until they are written.
 pub struct Scratch {
@@ -37,7 +41,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let mut idle = IDLE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if idle.len() < KEPT {
+        if idle.len() < kept() {
             idle.push(std::mem::take(&mut self.values));
         }
     }

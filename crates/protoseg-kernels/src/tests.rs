@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 
-use crate::*;
+use crate::{
+    channels_last::{FixedConv, average_pool, cells, max_pool_3x3},
+    *,
+};
 
 /// Values in [-1, 1) from a counter: the same on every run, without a pattern a kernel could hide behind.
 fn values(len: usize, seed: u64) -> Vec<f32> {
@@ -133,6 +136,100 @@ proptest! {
     }
 }
 
+/// `[batch, channels, plane]` to `[batch, plane, channels]`.
+fn channels_last(maps: &[f32], channels: usize, plane: usize) -> Vec<f32> {
+    let images = maps.chunks(channels * plane);
+    images
+        .flat_map(|map| (0..plane).flat_map(move |i| (0..channels).map(move |c| map[c * plane + i])))
+        .collect()
+}
+
+/// The error of a [`FixedConv`] with bias, its output among other values that must stay as they are.
+fn fixed_error(shape: &ConvShape, with_add: bool, relu: bool, gap: usize) -> f64 {
+    let (input, weight) = (values(shape.input_len(), 1), values(shape.weight_len(), 2));
+    let (bias, added) = (values(shape.to, 3), values(shape.output_len(), 4));
+    let plane = shape.out_height() * shape.out_width();
+    let stride = shape.to + gap;
+    let spread = |maps: &[f32]| -> Vec<f32> {
+        let pixels = channels_last(maps, shape.to, plane);
+        pixels.chunks(shape.to).flat_map(|pixel| pixel.iter().copied().chain((0..gap).map(|_| 7.0))).collect()
+    };
+    let mut out = spread(&vec![f32::NAN; shape.output_len()]);
+    let add = with_add.then(|| spread(&added));
+    let conv = FixedConv::new(*shape, &weight, &bias, relu);
+    conv.run(
+        &channels_last(&input, shape.from, shape.height * shape.width),
+        add.as_deref(),
+        &mut out,
+        stride,
+    );
+    let mut expected = reference::conv_forward(shape, &input, &weight);
+    for (i, value) in expected.iter_mut().enumerate() {
+        let add = if with_add { added[i] } else { 0.0 };
+        *value += f64::from(bias[i / plane % shape.to]) + f64::from(add);
+    }
+    let largest = expected.iter().fold(0.0f64, |a, b| a.max(b.abs()));
+    let expected: Vec<f32> =
+        expected.iter().map(|&value| if relu { value.max(0.0) } else { value } as f32).collect();
+    let mut worst = 0.0f64;
+    for (got, expected) in out.iter().zip(spread(&expected)) {
+        assert!(got.is_finite(), "a value was not written");
+        worst = worst.max(f64::from(got - expected).abs());
+    }
+    for pixel in out.chunks(stride) {
+        assert!(pixel[shape.to..].iter().all(|&value| value == 7.0), "a neighbour was written");
+    }
+    worst / largest.max(1e-30)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_fixed_convolution_is_the_reference_one(
+        batch in 1usize..4,
+        from in prop_oneof![Just(1usize), 2usize..40],
+        to in prop_oneof![Just(1usize), 2usize..40],
+        height in 1usize..24,
+        width in 1usize..24,
+        kernel in prop_oneof![Just(1usize), Just(3), Just(3), Just(7)],
+        stride in 1usize..3,
+        dilation in prop_oneof![1usize..5, Just(30)],
+        with_add in any::<bool>(),
+        relu in any::<bool>(),
+        gap in prop_oneof![Just(0usize), 1usize..20],
+    ) {
+        let padding = dilation * (kernel - 1) / 2;
+        let shape = ConvShape { batch, from, to, height, width, kernel, stride, dilation, padding };
+        let error = fixed_error(&shape, with_add, relu, gap);
+        prop_assert!(error <= TOLERANCE, "off by {error:e} at {shape:?}");
+    }
+
+    #[test]
+    fn pooling_is_what_it_says(
+        height in 1usize..20, width in 1usize..20, channels in 1usize..9, stride in 1usize..3, bins in 1usize..7,
+    ) {
+        let input = values(height * width * channels, 5);
+        let at = |y: usize, x: usize, c: usize| input[(y * width + x) * channels + c];
+        let (out_height, out_width) = (height.div_ceil(stride), width.div_ceil(stride));
+        let mut out = vec![f32::NAN; out_height * out_width * channels];
+        max_pool_3x3([height, width, channels], stride, &input, &mut out);
+        let near = |middle: usize, side: usize| (0..side).filter(move |at| at.abs_diff(middle) <= 1);
+        for (i, got) in out.iter().enumerate() {
+            let (c, x, y) = (i % channels, i / channels % out_width, i / channels / out_width);
+            let window = near(y * stride, height).flat_map(|y| near(x * stride, width).map(move |x| (y, x)));
+            prop_assert_eq!(*got, window.map(|(y, x)| at(y, x, c)).fold(f32::MIN, f32::max));
+        }
+        let means = average_pool([height, width, channels], &[1, bins], &input);
+        prop_assert_eq!(means.len(), (1 + bins * bins) * channels);
+        let total: f32 = (0..height * width).map(|i| input[i * channels]).sum();
+        prop_assert!((means[0] - total / (height * width) as f32).abs() < 1e-5);
+        let (y, x) = (cells(height, bins).next().unwrap(), cells(width, bins).next().unwrap());
+        let sum: f32 = y.clone().flat_map(|y| x.clone().map(move |x| at(y, x, 0))).sum();
+        prop_assert!((means[channels] - sum / (y.len() * x.len()) as f32).abs() < 1e-5);
+    }
+}
+
 #[test]
 fn many_channels_keep_the_tolerance() {
     let same = |from, to, side, dilation| ConvShape {
@@ -150,6 +247,8 @@ fn many_channels_keep_the_tolerance() {
         for (direction, error) in ["forward", "input", "weight"].iter().zip(errors(&shape)) {
             assert!(error <= TOLERANCE, "{direction} is off by {error:e} at {shape:?}");
         }
+        let error = fixed_error(&shape, true, false, 3);
+        assert!(error <= TOLERANCE, "fixed is off by {error:e} at {shape:?}");
     }
 }
 

@@ -14,6 +14,7 @@ pub mod decoder;
 pub mod device;
 pub mod encoder;
 pub mod evaluate;
+pub mod fixed;
 pub mod memory;
 pub mod model;
 pub mod network;

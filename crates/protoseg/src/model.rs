@@ -4,6 +4,7 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use burn::tensor::{Device, Tensor, TensorData};
@@ -11,7 +12,9 @@ use protoseg_core::{Classes, Image, NovelPixels, Preprocess};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    bridge::is_cpu,
     config::NetworkConfig,
+    fixed::FixedNetwork,
     network::Network,
     prototype::{
         gamma::Gate,
@@ -62,8 +65,10 @@ pub struct Training {
 #[derive(Debug)]
 pub struct Model {
     pub manifest: Manifest,
-    pub network: Network,
+    network: Network,
     pub device: Device,
+    /// The extractor as it is used on the CPU, made when it is first needed.
+    fixed: OnceLock<FixedNetwork>,
 }
 
 /// The manifest's key in the file's metadata.
@@ -125,6 +130,29 @@ impl Manifest {
 }
 
 impl Model {
+    pub fn new(manifest: Manifest, network: Network, device: &Device) -> Self {
+        Self { manifest, network, device: device.clone(), fixed: OnceLock::new() }
+    }
+
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The extractor for images on the model's canvas, as it is used on the CPU; none on other devices.
+    pub fn fixed(&self) -> Option<&FixedNetwork> {
+        let size = self.manifest.preprocess.size;
+        is_cpu(&self.device)
+            .then(|| self.fixed.get_or_init(|| FixedNetwork::new(&self.network, [size, size])))
+    }
+
+    /// F of images on the model's canvas, `[batch, 3, size, size]` -> `[batch, d, h, w]`.
+    pub fn canvas_features(&self, canvas: Tensor<4>) -> Tensor<4> {
+        match self.fixed() {
+            Some(fixed) => fixed.features(canvas),
+            None => self.network.features(canvas),
+        }
+    }
+
     /// Reads a checkpoint of the GFS-Seg reference implementation. `classes` names its rows; `size` is the side of the
     /// canvas that the reference's evaluation preprocessing makes.
     pub fn import(path: &Path, classes: Classes, size: usize, device: &Device) -> Result<Self, ModelError> {
@@ -153,7 +181,7 @@ impl Model {
             },
         };
         manifest.check().map_err(|reason| ModelError::Manifest { path: path.to_path_buf(), reason })?;
-        Ok(Self { manifest, network, device: device.clone() })
+        Ok(Self::new(manifest, network, device))
     }
 
     /// Reads what a model file says of itself, without its weights.
@@ -178,7 +206,7 @@ impl Model {
         let (manifest, checkpoint) = Self::open(path)?;
         let network = manifest.network.init(device).expect("open checked the config");
         let network = assign(network, &checkpoint, |name| Rename::To(name.to_string()))?;
-        Ok(Self { manifest, network, device: device.clone() })
+        Ok(Self::new(manifest, network, device))
     }
 
     /// An image on the network's canvas, `[1, 3, size, size]`.

@@ -55,7 +55,7 @@ impl Predictor<'_> {
 impl Model {
     /// F of an image, `[1, d, h, w]`.
     pub fn features(&self, image: &Image) -> Tensor<4> {
-        self.network.features(self.canvas(image))
+        self.canvas_features(self.canvas(image))
     }
 
     /// Scores of images that are already on the canvas, `[batch, 3, size, size]`, at that size:
@@ -68,7 +68,7 @@ impl Model {
         options: &Options,
     ) -> Tensor<4> {
         let [_, _, height, width] = canvas.dims();
-        let features = self.network.features(canvas);
+        let features = self.canvas_features(canvas);
         upsample(self.grid_scores(features, bank, dqce, options), [height, width])
     }
 
@@ -81,8 +81,8 @@ impl Model {
         dqce: Option<Gate>,
         options: &Options,
     ) -> Tensor<4> {
-        let learned = self.network.learned_base(bank.classes.n_base());
-        let dqce = dqce.map(|gate| self.network.dqce(gate));
+        let learned = self.network().learned_base(bank.classes.n_base());
+        let dqce = dqce.map(|gate| self.network().dqce(gate));
         let prototypes = image_prototypes(bank.rows.clone(), learned, features.clone(), dqce, options);
         scores(features, prototypes)
     }

@@ -87,8 +87,8 @@ impl Model {
         options: &Options,
     ) -> Result<PrototypeBank, RegisterError> {
         let classes = self.manifest.classes.with_novel(novel)?;
-        let sce = parts.sce.map(|gate| self.network.sce(gate));
-        let learned = self.network.learned_base(classes.n_base());
+        let sce = parts.sce.map(|gate| self.network().sce(gate));
+        let learned = self.network().learned_base(classes.n_base());
         let rows = support::register(learned, novel.len(), supports, sce, options)
             .map_err(|index| RegisterError::NoPixels { class: novel[index].as_ref().to_string() })?;
         Ok(PrototypeBank { rows, classes })

@@ -35,7 +35,7 @@ pub fn run(args: &Info) -> Result<()> {
     let model = Model::load(&args.model, &cpu())?;
     let manifest = &model.manifest;
     let size = args.size.map_or(manifest.preprocess.size, |size| size as usize);
-    let macs = model.network.macs([size, size]);
+    let macs = model.network().macs([size, size]);
     let giga = |macs: u64| (macs as f64 / 1e7).round() / 100.0;
     let report = Report {
         schema: "protoseg.info/1",

@@ -96,27 +96,24 @@ fn save_model(path: &Path, seed: u64) {
         aux_head: false,
         ..NetworkConfig::pspnet(10, 3)
     };
-    let model = Model {
-        network: network.init(&device).unwrap(),
-        manifest: Manifest {
-            format: 1,
-            network,
-            classes: Classes::new(&["background", "cow", "grass"], &[]).unwrap(),
-            method: Method::Capl,
-            options: Preset::Reference.options(),
-            preprocess: Preprocess::imagenet(SIZE),
-            training: Training {
-                origin: "random weights".to_string(),
-                data: None,
-                fold: None,
-                novel_pixels: None,
-                seed: Some(seed),
-                selected: None,
-            },
+    let built = network.init(&device).unwrap();
+    let manifest = Manifest {
+        format: 1,
+        network,
+        classes: Classes::new(&["background", "cow", "grass"], &[]).unwrap(),
+        method: Method::Capl,
+        options: Preset::Reference.options(),
+        preprocess: Preprocess::imagenet(SIZE),
+        training: Training {
+            origin: "random weights".to_string(),
+            data: None,
+            fold: None,
+            novel_pixels: None,
+            seed: Some(seed),
+            selected: None,
         },
-        device,
     };
-    model.save(path).unwrap();
+    Model::new(manifest, built, &device).save(path).unwrap();
 }
 
 const DUCK: &str = "--class duck=photo0.png:mask0.png,photo1.png:mask1.png";

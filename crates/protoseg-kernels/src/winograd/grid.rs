@@ -29,33 +29,20 @@ impl Grid {
 
     /// With tiles of `m` x `m` outputs.
     pub fn new(shape: &ConvShape, m: usize) -> Self {
-        let &ConvShape { batch, height, width, dilation, .. } = shape;
-        let mut corners = Vec::new();
-        for image in 0..batch {
-            for (py, rows) in phases(height, dilation).enumerate() {
-                for (px, columns) in phases(width, dilation).enumerate() {
-                    for ty in (0..rows).step_by(m) {
-                        for tx in (0..columns).step_by(m) {
-                            corners.push((image, py + ty * dilation, px + tx * dilation));
-                        }
-                    }
-                }
-            }
-        }
+        let &ConvShape { batch, height, width, .. } = shape;
+        let corners = corners(shape, m);
         let nowhere = batch * height * width;
         assert!(u32::try_from(nowhere).is_ok(), "a batch of {nowhere} pixels is too large");
-        // The place `i` steps right of and `j` below a tile's corner, less the padding of one step.
-        let place = |&(image, y, x): &(usize, usize, usize), j: usize, i: usize, padding: usize| {
-            let y = (y + j * dilation).checked_sub(padding * dilation).filter(|&y| y < height);
-            let x = (x + i * dilation).checked_sub(padding * dilation).filter(|&x| x < width);
-            y.zip(x).map_or(nowhere, |(y, x)| (image * height + y) * width + x) as u32
-        };
         let table = |side: usize, padding: usize| {
             let mut table = Vec::with_capacity(corners.len().next_multiple_of(LANES) * side * side);
             for chunk in corners.chunks(LANES) {
                 for j in 0..side {
                     for i in 0..side {
-                        table.extend(chunk.iter().map(|corner| place(corner, j, i, padding)));
+                        table.extend(
+                            chunk
+                                .iter()
+                                .map(|corner| place(shape, corner, j, i, padding).unwrap_or(nowhere) as u32),
+                        );
                         table.resize(table.len().next_multiple_of(LANES), nowhere as u32);
                     }
                 }
@@ -64,6 +51,37 @@ impl Grid {
         };
         Self { tiles: corners.len(), inputs: table(m + 2, 1), outputs: table(m, 0), nowhere }
     }
+}
+
+/// The first output of a tile: image, row and column.
+pub type Corner = (usize, usize, usize);
+
+/// Where the tiles of `m` x `m` outputs begin.
+pub fn corners(shape: &ConvShape, m: usize) -> Vec<Corner> {
+    let &ConvShape { batch, height, width, dilation, .. } = shape;
+    let mut corners = Vec::new();
+    for image in 0..batch {
+        for (py, rows) in phases(height, dilation).enumerate() {
+            for (px, columns) in phases(width, dilation).enumerate() {
+                for ty in (0..rows).step_by(m) {
+                    for tx in (0..columns).step_by(m) {
+                        corners.push((image, py + ty * dilation, px + tx * dilation));
+                    }
+                }
+            }
+        }
+    }
+    corners
+}
+
+/// The pixel of the batch `j` steps below and `i` right of a tile's corner, less the padding in steps; none outside the map.
+#[inline(always)]
+pub fn place(shape: &ConvShape, corner: &Corner, j: usize, i: usize, padding: usize) -> Option<usize> {
+    let &ConvShape { height, width, dilation, .. } = shape;
+    let &(image, y, x) = corner;
+    let y = (y + j * dilation).checked_sub(padding * dilation).filter(|&y| y < height)?;
+    let x = (x + i * dilation).checked_sub(padding * dilation).filter(|&x| x < width)?;
+    Some((image * height + y) * width + x)
 }
 
 /// Lengths of the interleaved lines that a line falls into under a dilation.

@@ -3,9 +3,9 @@
 //! Maps are cut into tiles (see [`grid`]), tiles and weights are transformed (see [`tile`]), and for each of the N^2 places
 //! in a transformed tile one matrix product mixes the channels of all tiles of the batch.
 
-mod grid;
+pub(crate) mod grid;
 mod spectrum;
-mod tile;
+pub(crate) mod tile;
 
 use std::{marker::PhantomData, ops::Range};
 
@@ -15,7 +15,7 @@ use crate::{
     ConvShape,
     matmul::multiply,
     planes::by_channel_mut,
-    simd::{Work, fast},
+    simd::{Simd, Work, fast},
 };
 use grid::Grid;
 use spectrum::{Spectrum, load, store};
@@ -171,7 +171,7 @@ struct TransformChannel<'a, 'b, T, const I: usize, const N: usize> {
 
 impl<T: MapTransform<I, N>, const I: usize, const N: usize> Work for TransformChannel<'_, '_, T, I, N> {
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Simd>(self) {
         let mut room = Room::<I, N>::new();
         for (chunk, table) in self.table.chunks_exact(I * I * LANES).enumerate() {
             for (lanes, table) in room.x.as_flattened_mut().iter_mut().zip(table.as_chunks::<LANES>().0) {
@@ -215,7 +215,7 @@ struct CollectChannel<'a, const M: usize, const N: usize> {
 
 impl<const M: usize, const N: usize> Work for CollectChannel<'_, M, N> {
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Simd>(self) {
         let mut room = Room::<N, M>::new();
         for (chunk, table) in self.table.chunks_exact(M * M * LANES).enumerate() {
             load(&mut room.x, self.row, chunk);
@@ -253,7 +253,7 @@ struct TransformTaps<'a, 'b, const M: usize, const N: usize> {
 
 impl<const M: usize, const N: usize> Work for TransformTaps<'_, '_, M, N> {
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Simd>(self) {
         let mut room = Room::<3, N>::new();
         for (chunk, taps) in self.taps.chunks(LANES).enumerate() {
             for (lane, taps) in taps.iter().enumerate() {
@@ -290,7 +290,7 @@ struct CollectTaps<'a, const M: usize, const N: usize> {
 
 impl<const M: usize, const N: usize> Work for CollectTaps<'_, M, N> {
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Simd>(self) {
         let mut room = Room::<N, 3>::new();
         for (chunk, weight) in self.weight.chunks_mut(LANES).enumerate() {
             load(&mut room.x, self.row, chunk);

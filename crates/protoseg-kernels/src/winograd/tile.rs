@@ -5,8 +5,7 @@
 //! The matrices are those of Cook and Toom: a line is a polynomial, evaluated at N - 1 points and at infinity.
 
 /// Values that are transformed side by side.
-pub const LANES: usize = 16;
-pub type Lanes = [f32; LANES];
+pub use crate::channels_last::{LANES, Lanes};
 
 /// The first N - 1 of these are used. This choice keeps single precision longest (Barabasz et al. 2020).
 const POINTS: [f64; 5] = [0.0, 1.0, -1.0, 0.5, -2.0];

@@ -15,7 +15,7 @@ pub(crate) use norm::{Then, norm_eval, norm_train};
 pub(crate) use pixel_loss::{Judged, pixel_loss};
 
 /// Whether a device's tensors are slices of this process.
-fn is_cpu(device: &Device) -> bool {
+pub(crate) fn is_cpu(device: &Device) -> bool {
     match device.as_dispatch() {
         DispatchDevice::Flex(_) => true,
         DispatchDevice::Autodiff(device) => matches!(**device, DispatchDevice::Flex(_)),

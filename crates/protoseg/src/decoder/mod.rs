@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use aspp::Aspp;
 pub use ppm::Ppm;
+pub(crate) use ppm::{BINS as PYRAMID_BINS, TAPS as PYRAMID_TAPS, pyramid_spread};
 pub use projector::Projector;
 
 use crate::{

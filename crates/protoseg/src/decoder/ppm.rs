@@ -18,9 +18,9 @@ use crate::{
 };
 
 /// Sides of the pyramid's maps.
-const BINS: [usize; 4] = [1, 2, 3, 6];
+pub(crate) const BINS: [usize; 4] = [1, 2, 3, 6];
 /// Taps of the 3x3 convolution behind the pyramid.
-const TAPS: usize = 9;
+pub(crate) const TAPS: usize = 9;
 
 /// `[batch, c, h, w]` -> four maps of `c / 4` channels at 1x1, 2x2, 3x3 and 6x6.
 #[derive(Module, Debug)]
@@ -115,6 +115,27 @@ fn spread_matrix(height: usize, width: usize, device: &Device) -> Tensor<2> {
     }
     let entries = matrix.len() / (height * width);
     Tensor::from_data(TensorData::new(matrix, [entries, height * width]), device)
+}
+
+/// The same for rows that are pixels: `[height * width, position and tap]`, the taps of a position together.
+pub(crate) fn pyramid_spread(height: usize, width: usize) -> Vec<f32> {
+    let lines: Vec<_> =
+        BINS.iter().map(|&bin| (bin, shifted_weights(bin, height), shifted_weights(bin, width))).collect();
+    let mut spread = Vec::new();
+    for y in 0..height {
+        for x in 0..width {
+            for (bin, rows, columns) in &lines {
+                for position in 0..bin * bin {
+                    for row in rows {
+                        spread.extend(
+                            columns.iter().map(|column| row[position / bin][y] * column[position % bin][x]),
+                        );
+                    }
+                }
+            }
+        }
+    }
+    spread
 }
 
 /// `[tap][position][i]`: weight of `position` among `bin` in the upsampled line's value at `i + tap - 1`, zero where that

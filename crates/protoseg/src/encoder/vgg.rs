@@ -77,7 +77,7 @@ impl Vgg {
         8 * self.last_pool_stride
     }
 
-    fn pool_stride(&self, block: usize) -> usize {
+    pub(crate) fn pool_stride(&self, block: usize) -> usize {
         if block == 3 { self.last_pool_stride } else { 2 }
     }
 

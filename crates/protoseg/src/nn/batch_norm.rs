@@ -52,6 +52,15 @@ impl BatchNorm {
         self.forward_then(input, Then::AddRelu(shortcut))
     }
 
+    /// The running statistics as `y = scale x + shift`, one of each a channel.
+    pub(crate) fn scale_and_shift(&self) -> (Vec<f32>, Vec<f32>) {
+        let variance = self.running_var.value();
+        let scale = self.weight.val().to_device(&variance.device()) / variance.add_scalar(EPSILON).sqrt();
+        let shift = self.bias.val() - self.running_mean.value() * scale.clone();
+        let values = |tensor: Tensor<1>| tensor.try_into_vec_as().expect("statistics are f32");
+        (values(scale), values(shift))
+    }
+
     fn forward_then(&self, input: Tensor<4>, then: Then) -> Tensor<4> {
         if input.device().is_autodiff() && self.training.is_enabled() {
             self.forward_train(input, then)

@@ -334,7 +334,7 @@ impl Run {
     fn model(&self, selected: Option<String>) -> Model {
         let mut manifest = self.manifest.clone();
         manifest.training.selected = selected;
-        Model { manifest, network: self.trainer.network(), device: self.device.clone() }
+        Model::new(manifest, self.trainer.network(), &self.device)
     }
 
     fn tell(&self, watch: &mut dyn Watch, event: &Event) -> Result<(), TrainError> {

@@ -100,7 +100,7 @@ fn the_base_rows_of_a_plain_method_are_as_learned() {
         })
         .into();
     let bank = model.bank(&["duck", "boat"], &sums, model.manifest.inference(), &options).unwrap();
-    let learned = model.network.learned_base(3);
+    let learned = model.network().learned_base(3);
     let cosine = protoseg::prototype::cosine::cosine_of_rows(learned, bank.rows.slice_dim(0, 0..3));
     let worst: f32 = cosine.sub_scalar(1.0).abs().max().into_scalar();
     assert!(worst < 1e-5, "{worst}");

@@ -70,17 +70,15 @@ pub fn tiny_model(
         seed: Some(11),
         selected: None,
     };
-    Model {
-        network: network.init(&device).unwrap(),
-        manifest: Manifest {
-            format: 1,
-            network,
-            classes,
-            method,
-            options: options.clone(),
-            preprocess: Preprocess::imagenet(size),
-            training,
-        },
-        device,
-    }
+    let built = network.init(&device).unwrap();
+    let manifest = Manifest {
+        format: 1,
+        network,
+        classes,
+        method,
+        options: options.clone(),
+        preprocess: Preprocess::imagenet(size),
+        training,
+    };
+    Model::new(manifest, built, &device)
 }

@@ -17,14 +17,20 @@ fn features_of_every_stage() {
     };
     let golden = Golden::read(&path);
     let query = tensor::<4>(&golden, "query");
-    for (stage, map) in model.network.encoder.forward(query.clone()).into_iter().enumerate() {
+    for (stage, map) in model.network().encoder.forward(query.clone()).into_iter().enumerate() {
         let [batch, channels, height, width] = map.dims();
         let (var, mean) = map.reshape([batch, channels, height * width]).var_mean(2);
         let expect = |what: &str| golden.values(&format!("layer{stage}_{what}")).to_vec();
         assert_close(&format!("mean of layer{stage}"), &values(mean), &expect("mean"), 1e-3);
         assert_close(&format!("deviation of layer{stage}"), &values(var.sqrt()), &expect("std"), 1e-3);
     }
-    assert_close("features", &values(model.network.features(query)), golden.values("feature"), 1e-3);
+    assert_close(
+        "features",
+        &values(model.network().features(query.clone())),
+        golden.values("feature"),
+        1e-3,
+    );
+    assert_close("features in use", &values(model.canvas_features(query)), golden.values("feature"), 1e-3);
 }
 
 #[test]
@@ -39,7 +45,7 @@ fn registration_and_prediction() {
     let images: Tensor<4> = images.flatten(0, 1);
     let mut supports = Vec::new();
     for (i, label) in labels.iter().enumerate() {
-        let features = model.network.features(images.clone().slice_dim(0, i..i + 1));
+        let features = model.canvas_features(images.clone().slice_dim(0, i..i + 1));
         let row = (16 + i / shots) as u16;
         supports.push(model.pool_support(row, features, label));
     }
@@ -67,9 +73,9 @@ fn registration_and_prediction() {
     assert_close("registered from a pack", &values(bank.rows.clone()), golden.values("registered"), 1e-5);
 
     let query = tensor::<4>(&golden, "query");
-    let features = model.network.features(query.clone());
-    let dqce = model.network.dqce(Gate::Cosine);
-    let dynamic = dynamic_prototypes(model.network.classifier.val(), features, dqce, options);
+    let features = model.canvas_features(query.clone());
+    let dqce = model.network().dqce(Gate::Cosine);
+    let dynamic = dynamic_prototypes(model.network().classifier.val(), features, dqce, options);
     assert_close("p_dyn", &values(dynamic), golden.values("dqce"), 1e-4);
 
     let scores = model.scores_of(query, &bank, parts.dqce, options);

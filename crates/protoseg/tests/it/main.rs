@@ -2,6 +2,7 @@
 
 mod ablation;
 mod class_pack;
+mod fixed;
 mod fixture;
 mod golden;
 mod model_file;

@@ -95,7 +95,7 @@ fn a_step_with_frozen_batch_norm_has_the_gradients_of_double_precision_down_to_t
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/frozen_step.safetensors");
     let expected = Golden::read(path.as_ref());
     // On an autodiff device, flags off: batch-norm uses its running statistics, but gradients flow.
-    let network = freeze_flags(without_dropout(model.network.train()));
+    let network = freeze_flags(without_dropout(model.network().clone().train()));
 
     // What `benches/peers/frozen_step.py` makes.
     const SIZE: usize = 33;
@@ -139,7 +139,7 @@ fn the_golden_step() {
         return;
     };
     let golden = Golden::read(&path);
-    let network = without_dropout(model.network.train());
+    let network = without_dropout(model.network().clone().train());
     let labels = label_maps(&golden, "train_label");
     let images = Tensor::from_inner(tensor::<4>(&golden, "train_image"));
     let novel = golden.metadata["fake_novel"].trim_matches(['[', ']']).split(',');

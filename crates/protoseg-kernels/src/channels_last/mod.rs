@@ -1,0 +1,108 @@
+//! The forward pass with constant weights: what a model in use spends its time on.
+//!
+//! Maps are `[batch, height, width, channels]` here: the channels of a pixel lie together. A pixel is then a row of a matrix
+//! product as it lies, so is a transformed tile of Winograd's algorithm, and nothing is ever packed but weights, which are
+//! packed once. Batch-norm is in the weights and in the bias; bias, shortcut and ReLU are added to sums in registers.
+
+mod gather;
+mod panels;
+mod pool;
+mod winograd;
+
+pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
+pub use pool::{average_pool, cells, max_pool_3x3};
+
+use crate::ConvShape;
+use winograd::Winograd;
+
+/// A convolution whose weights never change.
+#[derive(Clone, Debug)]
+pub struct FixedConv {
+    shape: ConvShape,
+    kernel: Kernel,
+    bias: Vec<Lanes>,
+    relu: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Kernel {
+    /// 1x1 of stride 1: the map is the left side.
+    Rows(Panels),
+    /// Windows are copied to rows.
+    Gather(Panels),
+    Winograd(Winograd),
+}
+
+impl FixedConv {
+    /// `weight` is `[to, from, kernel, kernel]`, `bias` one value an output channel.
+    pub fn new(shape: ConvShape, weight: &[f32], bias: &[f32], relu: bool) -> Self {
+        assert_eq!(weight.len(), shape.weight_len(), "weight of {shape:?}");
+        assert_eq!(bias.len(), shape.to, "bias of {shape:?}");
+        let taps = shape.kernel * shape.kernel;
+        let bias = lanes(bias);
+        if let Some(point) = shape.middle_tap() {
+            let kernel =
+                Kernel::Rows(Panels::new(shape.from, shape.to, |c, o| weight[(o * shape.from + c) * 9 + 4]));
+            return Self { shape: point, kernel, bias, relu };
+        }
+        let kernel = if shape.is_pointwise() {
+            Kernel::Rows(Panels::new(shape.from, shape.to, |c, o| weight[o * shape.from + c]))
+        } else if crate::winograd::suits(&shape) {
+            Kernel::Winograd(Winograd::new(&shape, weight))
+        } else {
+            Kernel::Gather(Panels::new(taps * shape.from, shape.to, |row, o| {
+                let (tap, c) = (row / shape.from, row % shape.from);
+                weight[(o * shape.from + c) * taps + tap]
+            }))
+        };
+        Self { shape, kernel, bias, relu }
+    }
+
+    /// `input` convolved, plus the bias, plus `add`, then ReLU if this convolution has one. Rows of `out`, and those of
+    /// `add`, are pixels and `stride` apart, the channels first in each: other values between them stay as they are.
+    pub fn run(&self, input: &[f32], add: Option<&[f32]>, out: &mut [f32], stride: usize) {
+        let shape = &self.shape;
+        let pixels = shape.batch * shape.out_plane();
+        assert_eq!(input.len(), shape.input_len(), "input of {shape:?}");
+        assert!(stride >= shape.to, "pixels of {} channels cannot be {stride} apart", shape.to);
+        assert_eq!(out.len().div_ceil(stride), pixels, "output of {shape:?}");
+        assert!(out.len() >= (pixels.max(1) - 1) * stride + shape.to, "the last pixel of {shape:?}");
+        let finish = Finish { bias: Some(&self.bias), add, relu: self.relu };
+        match &self.kernel {
+            Kernel::Rows(weight) => multiply(input, weight, finish, out, stride),
+            Kernel::Gather(weight) => gather::run(shape, input, weight, finish, out, stride),
+            Kernel::Winograd(winograd) => winograd.run(shape, input, finish, out, stride),
+        }
+    }
+
+    pub fn shape(&self) -> &ConvShape {
+        &self.shape
+    }
+
+    /// How it is computed, in a word or two.
+    pub fn kernel(&self) -> String {
+        match &self.kernel {
+            Kernel::Rows(_) => "product".to_string(),
+            Kernel::Gather(_) => "windows".to_string(),
+            Kernel::Winograd(winograd) => format!("winograd {}", winograd.tile_side()),
+        }
+    }
+
+    /// Bytes of the packed weights.
+    pub fn weight_bytes(&self) -> usize {
+        match &self.kernel {
+            Kernel::Rows(weight) | Kernel::Gather(weight) => weight.bytes(),
+            Kernel::Winograd(winograd) => winograd.weight_bytes(),
+        }
+    }
+
+    /// Multiply-accumulates that are computed, transforms aside.
+    pub fn computed_macs(&self) -> u64 {
+        let shape = &self.shape;
+        let products = match &self.kernel {
+            Kernel::Winograd(winograd) => winograd.products(),
+            _ => shape.batch * shape.out_plane() * shape.kernel * shape.kernel,
+        };
+        (products * shape.from * shape.to) as u64
+    }
+}

@@ -1,0 +1,99 @@
+//! F for use: a network whose weights never change, for images of one size, on the CPU.
+//!
+//! The same map as [`Network::features`](crate::network::Network::features), several times as fast. Batch-norm is folded
+//! into weights and biases, which are packed once; ReLU and shortcuts are part of the convolution before them; maps keep the
+//! channels of a pixel together throughout and live in a few buffers that are used again and again ([`plan`]). The kernels
+//! are those of [`protoseg_kernels::channels_last`].
+
+mod layers;
+mod plan;
+mod pyramid;
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use burn::tensor::{Tensor, TensorData};
+
+use crate::network::Network;
+use plan::{Plan, Slots};
+
+/// A network ready for use.
+#[derive(Debug)]
+pub struct FixedNetwork {
+    plan: Plan,
+    /// Buffers of finished runs.
+    idle: Mutex<Vec<Slots>>,
+}
+
+/// One step of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepProfile {
+    /// The layer, by the name of its weights.
+    pub name: String,
+    /// What it does and how.
+    pub kernel: String,
+    /// Multiply-accumulates as the layer is written.
+    pub macs: u64,
+    /// Those that are computed: fewer by Winograd's algorithm or the pyramid shortcut.
+    pub computed_macs: u64,
+    pub time: Duration,
+}
+
+impl FixedNetwork {
+    /// For images of `[height, width]`. The network's weights are copied.
+    pub fn new(network: &Network, size: [usize; 2]) -> Self {
+        Self { plan: layers::plan(network, size), idle: Mutex::new(Vec::new()) }
+    }
+
+    /// F of every image, `[batch, 3, height, width]` -> `[batch, d, h, w]`.
+    pub fn features(&self, images: Tensor<4>) -> Tensor<4> {
+        let device = images.device();
+        let [batch, ..] = images.dims();
+        let images: Vec<f32> = images.try_into_vec_as().expect("images are f32");
+        let mut features = Vec::new();
+        for image in images.chunks_exact(images.len() / batch) {
+            features.extend(self.run(image, |_, _| ()));
+        }
+        let [height, width, channels] = self.plan.output_shape();
+        let data = TensorData::new(features, [batch, height, width, channels]);
+        Tensor::from_data(data, &device).permute([0, 3, 1, 2])
+    }
+
+    /// What each step of a run takes.
+    pub fn profile(&self, image: Tensor<4>) -> Vec<StepProfile> {
+        let image: Vec<f32> = image.try_into_vec_as().expect("images are f32");
+        let mut steps = Vec::new();
+        let mut started = Instant::now();
+        self.run(&image, |step, before| {
+            if before {
+                started = Instant::now();
+            } else {
+                let (macs, computed_macs) = step.macs();
+                let time = started.elapsed();
+                steps.push(StepProfile {
+                    name: step.name.clone(),
+                    kernel: step.kernel(),
+                    macs,
+                    computed_macs,
+                    time,
+                });
+            }
+        });
+        steps
+    }
+
+    /// Bytes of packed weights, and of one run's buffers.
+    pub fn bytes(&self) -> [usize; 2] {
+        [self.plan.weight_bytes(), self.plan.slot_bytes()]
+    }
+
+    fn run(&self, image: &[f32], watch: impl FnMut(&plan::Step, bool)) -> Vec<f32> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut slots = idle.unwrap_or_else(|| self.plan.slots());
+        let features = self.plan.run(image, &mut slots, watch);
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
+        features
+    }
+}
