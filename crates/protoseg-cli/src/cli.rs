@@ -26,6 +26,8 @@ pub enum Command {
     Info(Info),
     #[command(subcommand)]
     Data(Data),
+    #[command(subcommand)]
+    Bench(Bench),
     Completions(Completions),
 }
 
@@ -285,6 +287,70 @@ pub struct Eval {
     #[arg(long)]
     pub force: bool,
     /// Print the results as one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Measure how fast this machine is: medians in milliseconds, and the most memory that was needed
+///
+/// Images and weights are noise, so nothing is read. Threads are as many as the machine has; RAYON_NUM_THREADS sets another
+/// number. Machines are noisy: compare runs that alternate, as `benches/peers/speed.sh` does with other software.
+#[derive(Subcommand)]
+#[command(after_help = "Examples:\n  protoseg bench inference --arch pspnet50 --size 473\n  \
+    protoseg bench layers --arch deeplabv3-50 --json\n  protoseg bench train --size 161 --batch 6")]
+pub enum Bench {
+    /// From an image to its label map: features, scores, upsampling and the best class of every pixel
+    Inference {
+        #[command(flatten)]
+        what: BenchWhat,
+        /// Classes in all, most of them registered
+        #[arg(long, value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u16).range(1..=60_000))]
+        classes: u16,
+        #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+        runs: u16,
+    },
+    /// A training step: forward, losses, backward, SGD
+    Train {
+        #[command(flatten)]
+        what: BenchWhat,
+        #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=512))]
+        batch: u16,
+        #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+        runs: u16,
+    },
+    /// A support's features and sums, and the classifier of all supports
+    Register {
+        #[command(flatten)]
+        what: BenchWhat,
+        /// Novel classes
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+        classes: u16,
+        /// Supports a class
+        #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        shots: u16,
+    },
+    /// Every layer of the extractor, beside what the machine can do at most
+    Layers {
+        #[command(flatten)]
+        what: BenchWhat,
+        #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+        runs: u16,
+    },
+}
+
+/// What is measured.
+#[derive(Args)]
+pub struct BenchWhat {
+    /// Decoder and encoder: pspnet50, deeplabv3-101, fcn18, project-vgg16, ...
+    #[arg(long, default_value = "pspnet50")]
+    pub arch: String,
+    /// Side of the images
+    #[arg(long, value_name = "PX", default_value_t = 473, value_parser = clap::value_parser!(u16).range(17..=4096))]
+    pub size: u16,
+    /// The network and canvas of this model instead
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["arch", "size"])]
+    pub model: Option<PathBuf>,
+    /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
 }

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         cli::Command::Classes(args) => commands::classes::run(&args),
         cli::Command::Predict(args) => commands::predict::run(&args),
         cli::Command::Eval(args) => commands::eval::run(&args),
+        cli::Command::Bench(args) => commands::bench::run(&args),
         cli::Command::Completions(args) => commands::completions::run(&args),
         cli::Command::Import(args) => commands::import::run(&args),
         cli::Command::Info(args) => commands::info::run(&args),

@@ -43,14 +43,9 @@ struct Reach {
 }
 
 impl ScoreGrid {
-    /// From one plane a class, `[classes, height, width]`.
-    pub fn from_planes(classes: usize, height: usize, width: usize, planes: &[f32]) -> Self {
-        let positions = height * width;
-        assert_eq!(planes.len(), classes * positions, "{classes} planes of {height} x {width}");
-        let mut data = vec![0.0; planes.len()];
-        for (class, plane) in planes.chunks_exact(positions.max(1)).enumerate() {
-            data.iter_mut().skip(class).step_by(classes).zip(plane).for_each(|(to, from)| *to = *from);
-        }
+    /// From scores in the order of the grid, `[height, width, classes]`.
+    pub fn new(classes: usize, height: usize, width: usize, data: Vec<f32>) -> Self {
+        assert_eq!(data.len(), classes * height * width, "{classes} scores on {height} x {width}");
         Self { classes, width, height, data }
     }
 
@@ -152,12 +147,76 @@ impl ScoreMap {
 
     /// The class with the highest score at every pixel; the lower row of two that are equal.
     pub fn labels(&self) -> LabelMap {
+        if let [tile] = &self.tiles[..] {
+            return LabelMap::new(self.width, self.height, tile.labels());
+        }
         let mut labels = Vec::with_capacity(self.width * self.height);
         self.for_rows(|_, scores| {
             labels.extend(scores.chunks_exact(self.classes).map(|pixel| best(pixel).0 as u16));
         });
         LabelMap::new(self.width, self.height, labels)
     }
+}
+
+impl Tile {
+    /// The best class of every pixel of a tile that is the whole picture.
+    ///
+    /// Between four positions of the grid a class never scores more than at the best of them, nor less than at the worst.
+    /// Only classes whose best reaches the highest worst of all can win there, few of a thousand.
+    fn labels(&self) -> Vec<u16> {
+        let Self { grid, across, down } = self;
+        let classes = grid.classes;
+        let line_len = grid.width * classes;
+        let mut labels = Vec::with_capacity(across.places.len() * down.places.len());
+        let mut candidates: Vec<Vec<u16>> = vec![Vec::new(); grid.width];
+        let mut line = vec![0.0; line_len];
+        let (mut least, mut most) = (vec![0.0; line_len], vec![0.0; line_len]);
+        let mut of = None;
+        for &(upper, share) in &down.places {
+            let lower = (upper + 1).min(grid.height - 1);
+            let above = &grid.data[upper * line_len..][..line_len];
+            let below = &grid.data[lower * line_len..][..line_len];
+            if of != Some(upper) {
+                of = Some(upper);
+                for (i, (&a, &b)) in above.iter().zip(below).enumerate() {
+                    (least[i], most[i]) = if a < b { (a, b) } else { (b, a) };
+                }
+                for (left, candidates) in candidates.iter_mut().enumerate() {
+                    let right = (left + 1).min(grid.width - 1);
+                    let (left, right) = (left * classes, right * classes);
+                    let sides = [left..left + classes, right..right + classes];
+                    let least = sides.clone().map(|side| &least[side]);
+                    contenders(least, sides.map(|side| &most[side]), candidates);
+                }
+            }
+            line.iter_mut().zip(above).zip(below).for_each(|((to, a), b)| *to = a + share * (b - a));
+            labels.extend(across.places.iter().map(|&(left, share)| {
+                let right = (left + 1).min(grid.width - 1);
+                let (from, to) = (&line[left * classes..][..classes], &line[right * classes..][..classes]);
+                let mut best = (0, f32::NEG_INFINITY);
+                for &class in &candidates[left] {
+                    let (a, b) = (from[usize::from(class)], to[usize::from(class)]);
+                    let score = a + share * (b - a);
+                    if score > best.1 {
+                        best = (class, score);
+                    }
+                }
+                best.0
+            }));
+        }
+        labels
+    }
+}
+
+/// The classes that may win somewhere between two positions, given their least and most at each.
+fn contenders(least: [&[f32]; 2], most: [&[f32]; 2], into: &mut Vec<u16>) {
+    let lower = |a: f32, b: f32| if a < b { a } else { b };
+    let sure = least[0].iter().zip(least[1]).fold(f32::NEG_INFINITY, |best, (&a, &b)| best.max(lower(a, b)));
+    // Interpolation rounds: a little below may still be level.
+    let bar = sure - 1e-5 * sure.abs().max(1.0);
+    into.clear();
+    let reach = most[0].iter().zip(most[1]).enumerate();
+    into.extend(reach.filter(|(_, (a, b))| **a >= bar || **b >= bar).map(|(class, _)| class as u16));
 }
 
 /// The highest score and where it is; the first of equals.
@@ -241,6 +300,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// From one plane a class, `[classes, height, width]`.
+    fn grid(classes: usize, height: usize, width: usize, planes: &[f32]) -> ScoreGrid {
+        let positions = height * width;
+        let data = (0..planes.len()).map(|i| planes[i % classes * positions + i / classes]);
+        ScoreGrid::new(classes, height, width, data.collect())
+    }
+
     fn rows(map: &ScoreMap) -> Vec<f32> {
         let mut all = Vec::new();
         map.for_rows(|_, scores| all.extend_from_slice(scores));
@@ -250,8 +316,8 @@ mod tests {
     #[test]
     fn stretching_by_hand() {
         // Two classes on a 2 x 1 grid; three pixels: the ends and the middle.
-        let grid = ScoreGrid::from_planes(2, 1, 2, &[0.0, 4.0, 3.0, 1.0]);
-        let map = ScoreMap::stretched(grid, 3, 1);
+        let scores = grid(2, 1, 2, &[0.0, 4.0, 3.0, 1.0]);
+        let map = ScoreMap::stretched(scores, 3, 1);
         assert_eq!(rows(&map), [0.0, 3.0, 2.0, 2.0, 4.0, 1.0]);
         assert_eq!(map.labels().data, [1, 0, 0]);
     }
@@ -262,8 +328,8 @@ mod tests {
         // top left, so pixel x lies at (x + 0.5) / 2 - 0.5.
         let preprocess = Preprocess::imagenet(9);
         assert_eq!(preprocess.content(16, 16), (8, 8));
-        let grid = ScoreGrid::from_planes(1, 2, 2, &[0.0, 8.0, 0.0, 8.0]);
-        let scores = rows(&ScoreMap::on_canvas(grid, &preprocess, 16, 16));
+        let scores = grid(1, 2, 2, &[0.0, 8.0, 0.0, 8.0]);
+        let scores = rows(&ScoreMap::on_canvas(scores, &preprocess, 16, 16));
         let expected: Vec<f32> = (0..16).map(|x| ((x as f32 + 0.5) / 2.0 - 0.5).clamp(0.0, 7.0)).collect();
         for row in scores.chunks(16) {
             assert!(row.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-5), "{row:?}");
@@ -285,7 +351,7 @@ mod tests {
         ) {
             let tiling = Tiling::new(width, height, side, overlap);
             let preprocess = Preprocess::imagenet(16);
-            let grids = tiling.corners().map(|_| ScoreGrid::from_planes(2, 2, 2, &[1.5, 1.5, 1.5, 1.5, -3.0, -3.0, -3.0, -3.0]));
+            let grids = tiling.corners().map(|_| grid(2, 2, 2, &[1.5, 1.5, 1.5, 1.5, -3.0, -3.0, -3.0, -3.0]));
             let map = ScoreMap::tiled(grids.collect(), &tiling, &preprocess);
             prop_assert_eq!((map.width, map.height), (width, height));
             let scores = rows(&map);
@@ -296,10 +362,23 @@ mod tests {
         }
 
         #[test]
+        fn labels_are_the_best_of_all_scores(
+            seed in 0u32..1000, classes in 1usize..40, grid in (1usize..6, 1usize..6), size in (1usize..30, 1usize..30),
+            levels in 2u32..2000,
+        ) {
+            // Few levels make ties, which go to the lower row.
+            let score = |i: usize| ((i as u32 + seed).wrapping_mul(2_654_435_761) >> 8) % levels;
+            let data = (0..classes * grid.0 * grid.1).map(|i| score(i) as f32 / 100.0).collect();
+            let map = ScoreMap::stretched(ScoreGrid::new(classes, grid.0, grid.1, data), size.0, size.1);
+            let expected: Vec<u16> = rows(&map).chunks(classes).map(|pixel| best(pixel).0 as u16).collect();
+            prop_assert_eq!(map.labels().data, expected);
+        }
+
+        #[test]
         fn a_grid_of_the_pictures_size_is_the_picture(values in proptest::collection::vec(-9f32..9.0, 24)) {
-            let grid = ScoreGrid::from_planes(2, 3, 4, &values);
-            let same = grid.upsample(4, 3);
-            prop_assert!(grid.data.iter().zip(&same.data).all(|(a, b)| (a - b).abs() < 1e-5));
+            let scores = grid(2, 3, 4, &values);
+            let same = scores.upsample(4, 3);
+            prop_assert!(scores.data.iter().zip(&same.data).all(|(a, b)| (a - b).abs() < 1e-5));
         }
     }
 }

@@ -10,6 +10,7 @@ mod conv;
 mod im2col;
 mod matmul;
 mod norm;
+mod peak;
 mod pixel_loss;
 mod planes;
 mod pointwise;
@@ -20,6 +21,7 @@ mod winograd;
 
 pub use conv::{ConvShape, conv_forward, conv_input_grad, conv_weight_grad};
 pub use norm::{NormGrads, NormShape, Normalised, norm_apply, norm_backward, norm_forward};
+pub use peak::peak_flops;
 pub use pixel_loss::{PixelLoss, PixelLossShape, UNJUDGED, pixel_loss};
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::{
-    channels_last::{FixedConv, average_pool, cells, max_pool_3x3},
+    channels_last::{FixedConv, average_pool, cells, max_pool_3x3, transpose},
     *,
 };
 
@@ -220,6 +220,7 @@ proptest! {
             let window = near(y * stride, height).flat_map(|y| near(x * stride, width).map(move |x| (y, x)));
             prop_assert_eq!(*got, window.map(|(y, x)| at(y, x, c)).fold(f32::MIN, f32::max));
         }
+        prop_assert_eq!(transpose(&channels_last(&input, channels, height * width), channels), input.clone());
         let means = average_pool([height, width, channels], &[1, bins], &input);
         prop_assert_eq!(means.len(), (1 + bins * bins) * channels);
         let total: f32 = (0..height * width).map(|i| input[i * channels]).sum();

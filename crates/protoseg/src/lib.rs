@@ -7,6 +7,7 @@
 //! Data flows one way: image -> [`encoder`] -> [`decoder`] -> features; supports -> [`prototype`] -> classifier;
 //! features and classifier -> scores. [`model::Model`] is all of it with names and preprocessing, and one file on disk.
 
+pub mod bench;
 mod bridge;
 pub mod class_pack;
 pub mod config;

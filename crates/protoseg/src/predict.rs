@@ -2,6 +2,7 @@
 
 use burn::tensor::Tensor;
 use protoseg_core::{Image, ScoreGrid, ScoreMap, Tiling};
+use protoseg_kernels::channels_last::transpose;
 
 use crate::{
     model::Model,
@@ -41,7 +42,7 @@ impl Predictor<'_> {
         let scores = self.model.grid_scores(features, &self.bank, self.dqce, &self.options);
         let [_, classes, height, width] = scores.dims();
         let planes: Vec<f32> = scores.try_into_vec_as().expect("scores are f32");
-        ScoreGrid::from_planes(classes, height, width, &planes)
+        ScoreGrid::new(classes, height, width, transpose(&planes, height * width))
     }
 
     /// Scores on the network's input canvas, `[classes, size, size]`. The image's own part of it is at the top left

@@ -1,5 +1,6 @@
 //! One file a verb.
 
+pub mod bench;
 pub mod classes;
 pub mod completions;
 pub mod data_check;

@@ -17,7 +17,7 @@ mod train_dashboard;
 mod train_log;
 pub mod train_watch;
 mod train_words;
-mod units;
+pub mod units;
 
 use std::{
     fmt,

@@ -7,10 +7,12 @@
 mod gather;
 mod panels;
 mod pool;
+mod transpose;
 mod winograd;
 
 pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
 pub use pool::{average_pool, cells, max_pool_3x3};
+pub use transpose::transpose;
 
 use crate::ConvShape;
 use winograd::Winograd;

@@ -10,10 +10,11 @@ pub const LANES: usize = 16;
 // A literal: with the constant, rustc 1.95 fails on closures that capture a `Finish`.
 pub type Lanes = [f32; 16];
 
-/// Rows of the right side that are multiplied in one go: their part of a panel, 16 KiB, stays in the nearest cache.
-const DEPTH: usize = 256;
+/// Rows of the right side that are multiplied in one go: their part of a panel stays in the nearest cache. Less of it would
+/// mean sums that are stored and fetched again more often.
+const DEPTH: usize = 512;
 /// Most rows of the left side that one task multiplies: with [`DEPTH`] columns they stay in the second cache.
-const ROWS: usize = 96;
+const ROWS: usize = 48;
 
 /// A matrix, `[inner, outer]`, cut into panels of [`LANES`] columns: `[panel][row][lane]`, the last one filled with zeros.
 #[derive(Clone, Debug)]

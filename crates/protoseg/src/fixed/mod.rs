@@ -57,8 +57,7 @@ impl FixedNetwork {
             features.extend(self.run(image, |_, _| ()));
         }
         let [height, width, channels] = self.plan.output_shape();
-        let data = TensorData::new(features, [batch, height, width, channels]);
-        Tensor::from_data(data, &device).permute([0, 3, 1, 2])
+        Tensor::from_data(TensorData::new(features, [batch, channels, height, width]), &device)
     }
 
     /// What each step of a run takes.

@@ -3,7 +3,7 @@
 //! A map is needed from the step that writes it first to the last step that reads it. Maps whose times do not meet share a
 //! buffer (a slot), so a run needs a few of them and never asks the system for memory.
 
-use protoseg_kernels::channels_last::{FixedConv, max_pool_3x3};
+use protoseg_kernels::channels_last::{FixedConv, max_pool_3x3, transpose};
 
 use super::pyramid::{Context, Pyramid};
 
@@ -200,7 +200,7 @@ impl Plan {
         self.steps.iter().map(bytes).sum()
     }
 
-    /// From an image of `[3, height, width]` to features of `[h, w, d]`. `watch` is called before (true) and behind (false)
+    /// From an image of `[3, height, width]` to features of `[d, h, w]`. `watch` is called before (true) and behind (false)
     /// every step.
     pub fn run(&self, image: &[f32], slots: &mut Slots, mut watch: impl FnMut(&Step, bool)) -> Vec<f32> {
         let pixels = image.len() / 3;
@@ -218,7 +218,8 @@ impl Plan {
             slots.0[slot] = out;
             watch(step, false);
         }
-        slots.0[self.slot[self.output.id]][..self.output.len()].to_vec()
+        let [.., channels] = self.output.shape;
+        transpose(&slots.0[self.slot[self.output.id]][..self.output.len()], channels)
     }
 }
 

@@ -1,0 +1,284 @@
+//! `protoseg bench`.
+
+use std::{fs, time::Duration};
+
+use anyhow::{Result, bail};
+use protoseg::{
+    bench::{self, Times},
+    config::NetworkConfig,
+    device::cpu,
+    fixed::StepProfile,
+    memory,
+    model::Model,
+};
+use serde::Serialize;
+
+use crate::{
+    cli::{Bench, BenchWhat},
+    output::{self, progress::Bar, table, units},
+};
+
+/// What every measurement says.
+#[derive(Serialize)]
+struct Report<T> {
+    schema: &'static str,
+    bench: &'static str,
+    architecture: String,
+    size: usize,
+    threads: usize,
+    cpu: String,
+    runs: usize,
+    median_ms: f64,
+    min_ms: f64,
+    #[serde(flatten)]
+    details: T,
+    peak_memory_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Inference {
+    classes: usize,
+    features_ms: f64,
+    scores_ms: f64,
+    labels_ms: f64,
+}
+
+#[derive(Serialize)]
+struct Train {
+    batch: usize,
+    images_per_second: f64,
+}
+
+#[derive(Serialize)]
+struct Register {
+    novel: usize,
+    shots: usize,
+    bank_ms: f64,
+}
+
+#[derive(Serialize)]
+struct Layers {
+    /// Billions of floating-point operations a second, by a loop that touches no memory.
+    peak_gflops: f64,
+    peak_gflops_one_thread: f64,
+    packed_weight_bytes: usize,
+    buffer_bytes: usize,
+    layers: Vec<Layer>,
+}
+
+#[derive(Serialize)]
+struct Layer {
+    name: String,
+    kernel: String,
+    median_ms: f64,
+    gmac: f64,
+    computed_gmac: f64,
+    /// Of the operations that are computed, beside the peak.
+    efficiency: f64,
+}
+
+pub fn run(args: &Bench) -> Result<()> {
+    match args {
+        Bench::Inference { what, classes, runs } => {
+            inference(what, usize::from(*classes), usize::from(*runs))
+        }
+        Bench::Train { what, batch, runs } => train(what, usize::from(*batch), usize::from(*runs)),
+        Bench::Register { what, classes, shots } => {
+            register(what, usize::from(*classes), usize::from(*shots))
+        }
+        Bench::Layers { what, runs } => layers(what, usize::from(*runs)),
+    }
+}
+
+fn inference(what: &BenchWhat, classes: usize, runs: usize) -> Result<()> {
+    let model = model(what)?;
+    let n_base = model.manifest.classes.n_base();
+    if classes < n_base {
+        bail!(
+            "--classes {classes} is less than the {n_base} base classes of the network\nhint: give {n_base} or more"
+        );
+    }
+    let bar = Bar::new("images");
+    let times = bench::inference(&model, classes, runs, |done| bar.show(done, runs))?;
+    drop(bar);
+    let details = Inference {
+        classes,
+        features_ms: ms(times.features.median()),
+        scores_ms: ms(times.scores.median()),
+        labels_ms: ms(times.labels.median()),
+    };
+    let report = report("inference", &model.manifest.network, size(&model), &times.total, details);
+    if what.json {
+        return output::json(&report);
+    }
+    head(&report)?;
+    let Inference { features_ms, scores_ms, labels_ms, .. } = report.details;
+    output::line(format!(
+        "an image: {:.1} ms (features {features_ms:.1}, scores of {classes} classes {scores_ms:.1}, upsampling and best class {labels_ms:.1})",
+        report.median_ms
+    ))?;
+    tail(&report)
+}
+
+fn train(what: &BenchWhat, batch: usize, runs: usize) -> Result<()> {
+    let (network, crop) = match &what.model {
+        Some(path) => {
+            let manifest = Model::read_manifest(path)?;
+            (manifest.network, manifest.preprocess.size)
+        }
+        None => (bench::network(&what.arch)?, usize::from(what.size)),
+    };
+    let bar = Bar::new("steps");
+    let times = bench::train(&network, crop, batch, runs, |done| bar.show(done, runs))?;
+    drop(bar);
+    let images_per_second = batch as f64 / times.median().as_secs_f64();
+    let report = report("train", &network, crop, &times, Train { batch, images_per_second });
+    if what.json {
+        return output::json(&report);
+    }
+    head(&report)?;
+    output::line(format!(
+        "a step of {batch}: {:.1} ms ({images_per_second:.2} images a second)",
+        report.median_ms
+    ))?;
+    tail(&report)
+}
+
+fn register(what: &BenchWhat, novel: usize, shots: usize) -> Result<()> {
+    let model = model(what)?;
+    let bar = Bar::new("supports");
+    let times = bench::register(&model, novel, shots, |done| bar.show(done, novel * shots))?;
+    drop(bar);
+    let details = Register { novel, shots, bank_ms: ms(times.bank.median()) };
+    let report = report("register", &model.manifest.network, size(&model), &times.support, details);
+    if what.json {
+        return output::json(&report);
+    }
+    head(&report)?;
+    output::line(format!(
+        "a support: {:.1} ms; the classifier of {novel} novel classes with {shots} supports each: {:.1} ms",
+        report.median_ms, report.details.bank_ms
+    ))?;
+    tail(&report)
+}
+
+fn layers(what: &BenchWhat, runs: usize) -> Result<()> {
+    let model = model(what)?;
+    let bar = Bar::new("runs");
+    let steps = bench::layers(&model, runs, |done| bar.show(done, runs)).expect("the model is on the CPU");
+    drop(bar);
+    let [peak_gflops, peak_gflops_one_thread] =
+        [bench::threads(), 1].map(|threads| bench::peak_flops(threads) / 1e9);
+    let [packed_weight_bytes, buffer_bytes] = model.fixed().expect("it was just used").bytes();
+    let mut times = Times::default();
+    times.push(steps.iter().map(|step| step.time).sum());
+    let layer = |step: &StepProfile| Layer {
+        name: step.name.clone(),
+        kernel: step.kernel.clone(),
+        median_ms: ms(step.time),
+        gmac: step.macs as f64 / 1e9,
+        computed_gmac: step.computed_macs as f64 / 1e9,
+        efficiency: 2e-9 * step.computed_macs as f64 / step.time.as_secs_f64().max(1e-9) / peak_gflops,
+    };
+    let details = Layers {
+        peak_gflops,
+        peak_gflops_one_thread,
+        packed_weight_bytes,
+        buffer_bytes,
+        layers: steps.iter().map(layer).collect(),
+    };
+    let report = Report { runs, ..report("layers", &model.manifest.network, size(&model), &times, details) };
+    if what.json {
+        return output::json(&report);
+    }
+    head(&report)?;
+    let Layers { layers, .. } = &report.details;
+    let total = report.median_ms;
+    let row = |name: &str, kernel: &str, time: f64, gmac: f64, computed: f64| {
+        let rate = |gmac: f64| format!("{:.0}", 2e3 * gmac / time.max(1e-6));
+        vec![
+            name.to_string(),
+            kernel.to_string(),
+            format!("{time:.2}"),
+            format!("{:.1}", 100.0 * time / total),
+            format!("{gmac:.2}"),
+            format!("{computed:.2}"),
+            rate(gmac),
+            rate(computed),
+            format!("{:.0}", 2e5 * computed / time.max(1e-6) / peak_gflops),
+        ]
+    };
+    let mut rows: Vec<Vec<String>> = layers
+        .iter()
+        .map(|layer| row(&layer.name, &layer.kernel, layer.median_ms, layer.gmac, layer.computed_gmac))
+        .collect();
+    let sum = |value: fn(&Layer) -> f64| layers.iter().map(value).sum::<f64>();
+    rows.push(row("all", "", total, sum(|layer| layer.gmac), sum(|layer| layer.computed_gmac)));
+    let title =
+        ["layer", "kernel", "ms", "% of time", "GMAC", "computed", "GFLOP/s", "computed", "% of peak"];
+    for line in table::lines(&title, &rows) {
+        output::line(line)?;
+    }
+    output::line(format!(
+        "peak: {peak_gflops:.0} GFLOP/s, one thread {peak_gflops_one_thread:.0}; packed weights {}, buffers {}",
+        units::bytes(packed_weight_bytes as u64),
+        units::bytes(buffer_bytes as u64)
+    ))?;
+    tail(&report)
+}
+
+fn model(what: &BenchWhat) -> Result<Model> {
+    Ok(match &what.model {
+        Some(path) => Model::load(path, &cpu())?,
+        None => bench::model(bench::network(&what.arch)?, usize::from(what.size))?,
+    })
+}
+
+fn size(model: &Model) -> usize {
+    model.manifest.preprocess.size
+}
+
+fn report<T>(
+    bench: &'static str,
+    network: &NetworkConfig,
+    size: usize,
+    times: &Times,
+    details: T,
+) -> Report<T> {
+    Report {
+        schema: "protoseg.bench/1",
+        bench,
+        architecture: network.describe(),
+        size,
+        threads: bench::threads(),
+        cpu: cpu_name(),
+        runs: times.runs(),
+        median_ms: ms(times.median()),
+        min_ms: ms(times.min()),
+        details,
+        peak_memory_bytes: memory::peak(),
+    }
+}
+
+fn head<T>(report: &Report<T>) -> Result<()> {
+    let Report { architecture, size, threads, cpu, .. } = report;
+    output::line(format!("{architecture} at {size} x {size}, {threads} threads of {cpu}"))
+}
+
+fn tail<T>(report: &Report<T>) -> Result<()> {
+    let peak = report
+        .peak_memory_bytes
+        .map_or_else(String::new, |peak| format!("; peak memory {}", units::bytes(peak)));
+    output::line(format!("medians of {} runs{peak}", report.runs))
+}
+
+fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// The processor's name, where the system tells (Linux).
+fn cpu_name() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    name.map_or_else(|| std::env::consts::ARCH.to_string(), |(_, name)| name.to_string())
+}
