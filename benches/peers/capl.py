@@ -188,6 +188,31 @@ class PSPNet(nn.Module):
         return main, aux, main + 0.4 * aux
 
 
+class ASPP(nn.Module):
+    def __init__(self, inp, mid, rates=(12, 24, 36)):
+        super().__init__()
+        conv = lambda **how: nn.Sequential(nn.Conv2d(inp, mid, bias=False, **how), nn.BatchNorm2d(mid), nn.ReLU())
+        self.branches = nn.ModuleList([conv(kernel_size=1), *(conv(kernel_size=3, padding=r, dilation=r) for r in rates)])
+        self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), conv(kernel_size=1))
+
+    def forward(self, x):
+        return torch.cat([b(x) for b in self.branches] + [self.pool(x).expand(-1, -1, *x.shape[2:])], 1)
+
+
+class DeepLabV3(PSPNet):
+    """The same around an atrous pyramid and a 1x1 convolution behind it."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        del self.ppm
+        self.aspp = ASPP(2048, 256)
+        self.merge = nn.Sequential(nn.Conv2d(1280, 256, 1, bias=False), nn.BatchNorm2d(256), nn.ReLU())
+        self.cls = head(256, 512, 0.1)
+
+    def head(self, l4):
+        return self.cls(self.merge(self.aspp(l4)))
+
+
 # ---- weights generated from tensor names, as in the golden data
 def fnv1a64(s):
     h = 0xcbf29ce484222325

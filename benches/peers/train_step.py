@@ -1,21 +1,22 @@
 """A training step of PSPNet with CAPL in PyTorch on the CPU, and beside ours: forward, the losses of a step, backward, SGD.
 
-usage: python train_step.py pspnet-50 161 6 5                network, crop, batch, steps; one step more is run first
-       python train_step.py pspnet-50 161 6 5 --repeats 3    both in turn, so often, and the ratios of medians; needs
-                                                             cargo build --release --workspace --examples
+usage: python train_step.py pspnet50 161 6 5                network, crop, batch, steps; one step more is run first
+       python train_step.py pspnet50 161 6 5 --repeats 3    both in turn, so often, and the ratios; needs
+                                                            cargo build --release --workspace
 """
 import argparse
+import json
 import os
 import pathlib
-import re
-import resource
 import statistics
 import subprocess
 import sys
 import time
 
+import memory
+
 CLASSES, BASE, THREADS = 16, 16, 2
-OURS = pathlib.Path(__file__).parents[2] / "target/release/examples/train_step"
+OURS = pathlib.Path(__file__).parents[2] / "target/release/protoseg"
 
 
 def step(args):
@@ -23,11 +24,11 @@ def step(args):
 
     import capl
 
-    decoder, depth = args.network.split("-")
-    assert decoder == "pspnet", "capl.py has PSPNet only"
+    networks = {"pspnet": capl.PSPNet, "deeplabv3-": capl.DeepLabV3}
+    decoder, depth = next((name, args.network[len(name):]) for name in networks if args.network.startswith(name))
     torch.set_num_threads(THREADS)
     torch.manual_seed(7)
-    net = capl.PSPNet(int(depth), CLASSES, BASE, dropout=0.1)
+    net = networks[decoder](int(depth), CLASSES, BASE)
     capl.splitmix_fill(net)
     net.train()
     encoder = [p for name, p in net.named_parameters() if name.startswith("layer")]
@@ -37,7 +38,7 @@ def step(args):
     column = torch.arange(args.crop).expand(args.batch, args.crop, args.crop)
     labels = (column // 6 + torch.arange(args.batch).view(-1, 1, 1)) % 5
 
-    seconds, cpu = [], 0.0
+    seconds = []
     for _ in range(args.steps + 1):
         started = time.perf_counter()
         loss = net.losses(images, labels, [1, 2])[2]
@@ -45,31 +46,30 @@ def step(args):
         loss.backward()
         optimizer.step()
         seconds.append(time.perf_counter() - started)
-        if len(seconds) == 1:
-            cpu = time.process_time()
-    median = statistics.median(seconds[1:])
-    cpu = (time.process_time() - cpu) / args.steps
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    print(f"PyTorch {args.network} crop {args.crop} batch {args.batch}: {median:.3f} s a step (median of {args.steps}), "
-          f"{cpu:.2f} CPU s, {args.batch / median:.2f} images/s, peak {usage.ru_maxrss // 1024} MiB")
+    peak = memory.peak()
+    print(json.dumps({"median_ms": 1e3 * statistics.median(seconds[1:]), "peak_memory_bytes": peak}))
 
 
 def compare(args):
-    # A thread that spins while it waits would be counted as work.
-    environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE"}
+    # A thread that spins while it waits would slow the other's start.
+    environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE", "RAYON_NUM_THREADS": str(THREADS)}
     work = [args.network, str(args.crop), str(args.batch), str(args.steps)]
-    commands = {"protoseg": [OURS, *work], "PyTorch": [sys.executable, __file__, *work]}
-    seconds, cpus, peaks = ({name: [] for name in commands} for _ in range(3))
+    ours = [OURS, "bench", "train", "--arch", args.network, "--size", str(args.crop), "--batch", str(args.batch),
+            "--runs", str(args.steps), "--json"]
+    commands = {"protoseg": ours, "PyTorch": [sys.executable, __file__, *work]}
+    seconds, peaks = {name: [] for name in commands}, {name: [] for name in commands}
     for _ in range(args.repeats):
         for name, command in commands.items():
-            line = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
-            print(line, end="", flush=True)
-            seconds[name].append(float(re.search(r"([0-9.]+) s a step", line)[1]))
-            cpus[name].append(float(re.search(r"([0-9.]+) CPU s", line)[1]))
-            peaks[name].append(int(re.search(r"peak ([0-9]+)", line)[1]))
-    for what, values in (("seconds", seconds), ("CPU seconds", cpus), ("peak MiB", peaks)):
-        ours, peer = (statistics.median(values[name]) for name in commands)
-        print(f"{what:12} protoseg {ours:8.2f}   PyTorch {peer:8.2f}   PyTorch / protoseg {peer / ours:.2f}")
+            answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
+            seconds[name].append(answer["median_ms"] / 1e3)
+            peaks[name].append(answer["peak_memory_bytes"] / 2**20)
+        print(", ".join(f"{name} {values[-1]:.2f} s" for name, values in seconds.items()), flush=True)
+    ratios = [theirs / own for own, theirs in zip(*seconds.values())]
+    print(f"\n{args.network}, a training step of {args.batch} crops of {args.crop}, {THREADS} threads, medians of {args.repeats}")
+    for name in commands:
+        print(f"{name:10} {statistics.median(seconds[name]):7.2f} s {max(peaks[name]):6.0f} MiB")
+    memory = max(peaks["protoseg"]) / max(peaks["PyTorch"])
+    print(f"speed {statistics.median(ratios):.2f} x PyTorch's ({min(ratios):.2f} to {max(ratios):.2f}), memory {memory:.2f} x")
 
 
 def main():

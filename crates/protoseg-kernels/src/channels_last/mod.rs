@@ -7,6 +7,7 @@
 mod gather;
 mod panels;
 mod pool;
+mod taps;
 mod transpose;
 mod winograd;
 
@@ -14,7 +15,7 @@ pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
 pub use pool::{average_pool, cells, max_pool_3x3};
 pub use transpose::transpose;
 
-use crate::ConvShape;
+use crate::{ConvShape, winograd::grid::Grid};
 use winograd::Winograd;
 
 /// A convolution whose weights never change.
@@ -33,6 +34,8 @@ enum Kernel {
     /// Windows are copied to rows.
     Gather(Panels),
     Winograd(Winograd),
+    /// A product for each of the 3x3 taps.
+    Taps(Vec<Panels>),
 }
 
 impl FixedConv {
@@ -49,8 +52,11 @@ impl FixedConv {
         }
         let kernel = if shape.is_pointwise() {
             Kernel::Rows(Panels::new(shape.from, shape.to, |c, o| weight[o * shape.from + c]))
-        } else if crate::winograd::suits(&shape) {
+        } else if crate::winograd::suits(&shape) && !fewer_taps(&shape) {
             Kernel::Winograd(Winograd::new(&shape, weight))
+        } else if fewer_taps(&shape) {
+            let tap = |tap| Panels::new(shape.from, shape.to, |c, o| weight[(o * shape.from + c) * 9 + tap]);
+            Kernel::Taps((0..9).map(tap).collect())
         } else {
             Kernel::Gather(Panels::new(taps * shape.from, shape.to, |row, o| {
                 let (tap, c) = (row / shape.from, row % shape.from);
@@ -73,6 +79,7 @@ impl FixedConv {
         match &self.kernel {
             Kernel::Rows(weight) => multiply(input, weight, finish, out, stride),
             Kernel::Gather(weight) => gather::run(shape, input, weight, finish, out, stride),
+            Kernel::Taps(taps) => taps::run(shape, input, taps, finish, out, stride),
             Kernel::Winograd(winograd) => winograd.run(shape, input, finish, out, stride),
         }
     }
@@ -86,6 +93,7 @@ impl FixedConv {
         match &self.kernel {
             Kernel::Rows(_) => "product".to_string(),
             Kernel::Gather(_) => "windows".to_string(),
+            Kernel::Taps(_) => "taps".to_string(),
             Kernel::Winograd(winograd) => format!("winograd {}", winograd.tile_side()),
         }
     }
@@ -94,6 +102,7 @@ impl FixedConv {
     pub fn weight_bytes(&self) -> usize {
         match &self.kernel {
             Kernel::Rows(weight) | Kernel::Gather(weight) => weight.bytes(),
+            Kernel::Taps(taps) => taps.iter().map(Panels::bytes).sum(),
             Kernel::Winograd(winograd) => winograd.weight_bytes(),
         }
     }
@@ -102,9 +111,16 @@ impl FixedConv {
     pub fn computed_macs(&self) -> u64 {
         let shape = &self.shape;
         let products = match &self.kernel {
+            Kernel::Taps(_) => shape.batch * taps::products(shape),
             Kernel::Winograd(winograd) => winograd.products(),
             _ => shape.batch * shape.out_plane() * shape.kernel * shape.kernel,
         };
         (products * shape.from * shape.to) as u64
     }
+}
+
+/// Whether the taps that lie on the map are fewer than the products of Winograd's algorithm.
+fn fewer_taps(shape: &ConvShape) -> bool {
+    let same = shape.kernel == 3 && shape.stride == 1 && shape.padding == shape.dilation;
+    same && shape.dilation > 1 && taps::products(shape) < Grid::cheapest(shape).1
 }

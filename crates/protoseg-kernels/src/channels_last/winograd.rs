@@ -13,15 +13,19 @@ use crate::{
     winograd::{
         grid::{Corner, Grid, corners, place},
         tile::{Room, Tile},
+        with_tile,
     },
 };
 
 /// Input channels that are transformed at a time.
-const CHANNELS: usize = 512;
-/// Most intermediate values of a task, 2 MiB, unless that is less than [`TILES`].
-const VALUES: usize = 1 << 19;
-/// Tiles that make it worth fetching all transformed weights, which are larger than any cache, for a task.
-const TILES: usize = 64;
+const CHANNELS: usize = 1024;
+/// Intermediate values of a task, at most, 1 MiB: they stay in the second cache or near it.
+const VALUES: usize = 1 << 18;
+/// Transformed weights that a cache holds, in bytes. Larger ones come from memory for every task, which then takes
+/// [`MANY_TILES`] rather than [`FEW_TILES`] even if its values are more.
+const CACHED: usize = 8 << 20;
+const MANY_TILES: usize = 128;
+const FEW_TILES: usize = 24;
 
 #[derive(Clone, Debug)]
 pub struct Winograd {
@@ -35,11 +39,7 @@ pub struct Winograd {
 impl Winograd {
     pub fn new(shape: &ConvShape, weight: &[f32]) -> Self {
         let (m, _) = Grid::cheapest(shape);
-        let places = match m {
-            4 => transform_weight::<4, 6>(shape, weight),
-            3 => transform_weight::<3, 5>(shape, weight),
-            _ => transform_weight::<2, 4>(shape, weight),
-        };
+        let places = with_tile!(m, transform_weight(shape, weight));
         Self { m, tiles: corners(shape, m), places }
     }
 
@@ -57,64 +57,60 @@ impl Winograd {
     }
 
     pub fn run(&self, shape: &ConvShape, input: &[f32], finish: Finish, out: &mut [f32], stride: usize) {
-        match self.m {
-            4 => self.run_tiles::<4, 6>(shape, input, finish, out, stride),
-            3 => self.run_tiles::<3, 5>(shape, input, finish, out, stride),
-            _ => self.run_tiles::<2, 4>(shape, input, finish, out, stride),
-        }
+        with_tile!(self.m, run_tiles(self, shape, input, finish, out, stride));
     }
+}
 
-    fn run_tiles<const M: usize, const N: usize>(
-        &self,
-        shape: &ConvShape,
-        input: &[f32],
-        finish: Finish,
-        out: &mut [f32],
-        stride: usize,
-    ) {
-        let &ConvShape { from, to, .. } = shape;
-        let channels = from.min(CHANNELS);
-        let most = (VALUES / (N * N * (channels + to))).max(TILES);
-        let count = share(self.tiles.len(), most);
-        // Each tile is given the pixels it writes, none of them in two.
-        let mut pixels: Vec<Option<&mut [f32]>> = out.chunks_mut(stride).map(Some).collect();
-        let mut own = |corner: &Corner| -> [[Option<&mut [f32]>; M]; M] {
-            std::array::from_fn(|j| {
-                std::array::from_fn(|i| place(shape, corner, j, i, 0).and_then(|place| pixels[place].take()))
-            })
-        };
-        let blocks: Vec<_> = self
-            .tiles
-            .chunks(count)
-            .map(|tiles| (tiles, tiles.iter().map(&mut own).collect::<Vec<_>>()))
-            .collect();
-        blocks.into_par_iter().for_each_init(
-            || (Scratch::new(N * N * apart(count * channels)), Scratch::new(N * N * apart(count * to))),
-            |(inputs, products), (tiles, pixels)| {
-                for start in (0..from).step_by(CHANNELS) {
-                    let depth = CHANNELS.min(from - start);
-                    let place_len = apart(tiles.len() * depth);
-                    fast(TransformTiles::<M, N> { shape, input, tiles, start, depth, out: inputs });
-                    let lefts = inputs.chunks(place_len);
-                    let outs = products.chunks_mut(apart(tiles.len() * to));
-                    for ((right, left), out) in self.places.iter().zip(lefts).zip(outs) {
-                        fast(Block {
-                            left: &left[..tiles.len() * depth],
-                            rows: tiles.len(),
-                            right,
-                            from: start,
-                            depth,
-                            accumulate: start > 0,
-                            finish: Finish::default(),
-                            out,
-                            stride: to,
-                        });
-                    }
+fn run_tiles<const M: usize, const N: usize>(
+    winograd: &Winograd,
+    shape: &ConvShape,
+    input: &[f32],
+    finish: Finish,
+    out: &mut [f32],
+    stride: usize,
+) {
+    let &ConvShape { from, to, .. } = shape;
+    let channels = from.min(CHANNELS);
+    let least = if winograd.weight_bytes() > CACHED { MANY_TILES } else { FEW_TILES };
+    let count = share(winograd.tiles.len(), least.max(VALUES / (N * N * (channels + to))));
+    // Each tile is given the pixels it writes, none of them in two.
+    let mut pixels: Vec<Option<&mut [f32]>> = out.chunks_mut(stride).map(Some).collect();
+    let mut own = |corner: &Corner| -> [[Option<&mut [f32]>; M]; M] {
+        std::array::from_fn(|j| {
+            std::array::from_fn(|i| place(shape, corner, j, i, 0).and_then(|place| pixels[place].take()))
+        })
+    };
+    let blocks: Vec<_> = winograd
+        .tiles
+        .chunks(count)
+        .map(|tiles| (tiles, tiles.iter().map(&mut own).collect::<Vec<_>>()))
+        .collect();
+    blocks.into_par_iter().for_each_init(
+        || (Scratch::new(N * N * apart(count * channels)), Scratch::new(N * N * apart(count * to))),
+        |(inputs, products), (tiles, pixels)| {
+            for start in (0..from).step_by(CHANNELS) {
+                let depth = CHANNELS.min(from - start);
+                let place_len = apart(tiles.len() * depth);
+                fast(TransformTiles::<M, N> { shape, input, tiles, start, depth, out: inputs });
+                let lefts = inputs.chunks(place_len);
+                let outs = products.chunks_mut(apart(tiles.len() * to));
+                for ((right, left), out) in winograd.places.iter().zip(lefts).zip(outs) {
+                    fast(Block {
+                        left: &left[..tiles.len() * depth],
+                        rows: tiles.len(),
+                        right,
+                        from: start,
+                        depth,
+                        accumulate: start > 0,
+                        finish: Finish::default(),
+                        out,
+                        stride: to,
+                    });
                 }
-                fast(CollectTiles::<M, N> { shape, products, tiles, pixels, finish, stride });
-            },
-        );
-    }
+            }
+            fast(CollectTiles::<M, N> { shape, products, tiles, pixels, finish, stride });
+        },
+    );
 }
 
 /// Values of one place's matrix, and room behind it: places whole pages apart would compete for the same lines of a cache.

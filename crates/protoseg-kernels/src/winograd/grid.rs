@@ -3,6 +3,11 @@
 use super::tile::LANES;
 use crate::ConvShape;
 
+/// Outputs along a tile's side. Larger tiles take fewer products, and lose more to a ragged edge and to rounding.
+pub const TILES: [usize; 5] = [6, 5, 4, 3, 2];
+/// What a transformed weight costs, in products: it must be made or fetched, from memory if there are many.
+const WEIGHT: usize = 100;
+
 /// The tiles of all images of a batch, joined in one line and cut into chunks of [`LANES`]. A dilated map is `dilation^2`
 /// maps that do not see each other (phases), each with tiles of its own.
 pub struct Grid {
@@ -17,14 +22,16 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The tile size that takes the fewest products, and how many those are for one image and channel pair.
+    /// The best tile size, and how many products it takes for one image and channel pair.
     pub fn cheapest(shape: &ConvShape) -> (usize, usize) {
-        let products = |m: usize| {
-            let tiles =
-                |side: usize| -> usize { phases(side, shape.dilation).map(|len| len.div_ceil(m)).sum() };
-            (m, tiles(shape.height) * tiles(shape.width) * (m + 2) * (m + 2))
+        let tiles = |m: usize| {
+            let line = |side| -> usize { phases(side, shape.dilation).map(|len| len.div_ceil(m)).sum() };
+            line(shape.height) * line(shape.width)
         };
-        [4, 3, 2].map(products).into_iter().min_by_key(|&(_, products)| products).expect("three sizes")
+        let places = |m: usize| (m + 2) * (m + 2);
+        let cost = |m: &usize| places(*m) * (shape.batch * tiles(*m) + WEIGHT);
+        let best = TILES.into_iter().min_by_key(cost).expect("there are sizes");
+        (best, places(best) * tiles(best))
     }
 
     /// With tiles of `m` x `m` outputs.

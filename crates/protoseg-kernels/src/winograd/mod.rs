@@ -32,29 +32,31 @@ pub fn suits(shape: &ConvShape) -> bool {
     square && shape.from.min(shape.to) >= 16 && 5 * products < 4 * 9 * shape.in_plane()
 }
 
+/// Calls a function of a tile's two sides, given as values, with them as constants.
+macro_rules! with_tile {
+    ($m:expr, $function:ident $arguments:tt) => {
+        match $m {
+            6 => $function::<6, 8> $arguments,
+            5 => $function::<5, 7> $arguments,
+            4 => $function::<4, 6> $arguments,
+            3 => $function::<3, 5> $arguments,
+            _ => $function::<2, 4> $arguments,
+        }
+    };
+}
+pub(crate) use with_tile;
+
 pub fn forward(shape: &ConvShape, input: &[f32], weight: &[f32]) -> Vec<f32> {
-    match Grid::cheapest(shape).0 {
-        4 => convolve::<4, 6>(shape, input, weight, false),
-        3 => convolve::<3, 5>(shape, input, weight, false),
-        _ => convolve::<2, 4>(shape, input, weight, false),
-    }
+    with_tile!(Grid::cheapest(shape).0, convolve(shape, input, weight, false))
 }
 
 /// The same convolution with taps in reverse and channels exchanged.
 pub fn input_grad(shape: &ConvShape, grad: &[f32], weight: &[f32]) -> Vec<f32> {
-    match Grid::cheapest(shape).0 {
-        4 => convolve::<4, 6>(shape, grad, weight, true),
-        3 => convolve::<3, 5>(shape, grad, weight, true),
-        _ => convolve::<2, 4>(shape, grad, weight, true),
-    }
+    with_tile!(Grid::cheapest(shape).0, convolve(shape, grad, weight, true))
 }
 
 pub fn weight_grad(shape: &ConvShape, input: &[f32], grad: &[f32]) -> Vec<f32> {
-    match Grid::cheapest(shape).0 {
-        4 => correlate::<4, 6>(shape, input, grad),
-        3 => correlate::<3, 5>(shape, input, grad),
-        _ => correlate::<2, 4>(shape, input, grad),
-    }
+    with_tile!(Grid::cheapest(shape).0, correlate(shape, input, grad))
 }
 
 fn convolve<const M: usize, const N: usize>(

@@ -36,7 +36,7 @@ impl Spectrum {
 
     /// For each row, that row of every place.
     pub fn rows_mut(&mut self) -> Vec<Vec<&mut [f32]>> {
-        let mut rows: Vec<Vec<&mut [f32]>> = (0..self.rows).map(|_| Vec::with_capacity(36)).collect();
+        let mut rows: Vec<Vec<&mut [f32]>> = (0..self.rows).map(|_| Vec::with_capacity(64)).collect();
         for place in self.values.chunks_mut(self.stride) {
             for (row, values) in rows.iter_mut().zip(place.chunks_mut(self.columns)) {
                 row.push(values);

@@ -7,8 +7,8 @@
 /// Values that are transformed side by side.
 pub use crate::channels_last::{LANES, Lanes};
 
-/// The first N - 1 of these are used. This choice keeps single precision longest (Barabasz et al. 2020).
-const POINTS: [f64; 5] = [0.0, 1.0, -1.0, 0.5, -2.0];
+/// The first N - 1 of these are used. Points of this kind keep single precision longest (Barabasz et al. 2020).
+const POINTS: [f64; 7] = [0.0, 1.0, -1.0, 0.5, -2.0, 2.0, -0.5];
 
 pub struct Tile<const M: usize, const N: usize>;
 
@@ -174,5 +174,7 @@ mod tests {
         convolves_a_line::<2, 4>();
         convolves_a_line::<3, 5>();
         convolves_a_line::<4, 6>();
+        convolves_a_line::<5, 7>();
+        convolves_a_line::<6, 8>();
     }
 }
