@@ -19,6 +19,10 @@ pub trait Work {
 /// Runs `work` compiled for the best instruction set this machine has.
 #[inline]
 pub fn fast(work: impl Work) {
+    #[cfg(test)]
+    if let Some(path) = pretend::path() {
+        return pretend::run(path, work);
+    }
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
@@ -70,5 +74,62 @@ mod x86 {
     #[target_feature(enable = "avx2,fma,avx512f,avx512vl")]
     pub fn with_avx512(work: impl Work) {
         work.run::<Fused<true>>();
+    }
+}
+
+/// Paths that this machine would not choose, for tests.
+#[cfg(test)]
+pub mod pretend {
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicU8, Ordering},
+    };
+
+    use super::{Baseline, Simd, Work};
+
+    /// The code of wide registers on whatever the baseline has.
+    struct Wide;
+
+    impl Simd for Wide {
+        const WIDE: bool = true;
+
+        #[inline(always)]
+        fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+            Baseline::mul_add(a, b, c)
+        }
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    pub enum Path {
+        Portable = 1,
+        Wide = 2,
+    }
+
+    static PATH: AtomicU8 = AtomicU8::new(0);
+    /// Held by a test that changes the path, and by one that minds.
+    pub static TURN: Mutex<()> = Mutex::new(());
+
+    /// Takes `path` in all threads while `work` runs, those of other tests included.
+    pub fn with<T>(path: Path, work: impl FnOnce() -> T) -> T {
+        let _turn = TURN.lock();
+        PATH.store(path as u8, Ordering::SeqCst);
+        let result = work();
+        PATH.store(0, Ordering::SeqCst);
+        result
+    }
+
+    pub fn path() -> Option<Path> {
+        match PATH.load(Ordering::Relaxed) {
+            1 => Some(Path::Portable),
+            2 => Some(Path::Wide),
+            _ => None,
+        }
+    }
+
+    pub fn run(path: Path, work: impl Work) {
+        match path {
+            Path::Portable => work.run::<Baseline>(),
+            Path::Wide => work.run::<Wide>(),
+        }
     }
 }

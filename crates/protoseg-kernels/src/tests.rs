@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use crate::{
     channels_last::{FixedConv, average_pool, cells, max_pool_3x3, transpose},
+    simd::pretend::{Path, TURN, with},
     *,
 };
 
@@ -254,7 +255,45 @@ fn many_channels_keep_the_tolerance() {
 }
 
 #[test]
+fn paths_that_this_machine_does_not_take_are_the_reference_too() {
+    let shape = |from, to, side, kernel, stride, dilation| ConvShape {
+        batch: 2,
+        from,
+        to,
+        height: side,
+        width: side + 1,
+        kernel,
+        stride,
+        dilation,
+        padding: dilation * (kernel - 1) / 2,
+    };
+    let shapes = [
+        shape(20, 33, 7, 1, 1, 1),
+        shape(20, 33, 13, 3, 1, 1),
+        shape(17, 16, 14, 3, 1, 4),
+        shape(18, 17, 5, 3, 1, 4),
+        shape(3, 24, 15, 7, 2, 1),
+    ];
+    for path in [Path::Portable, Path::Wide] {
+        for shape in &shapes {
+            let (fixed, others) = with(path, || (fixed_error(shape, true, true, 1), errors(shape)));
+            assert!(fixed <= TOLERANCE, "fixed is off by {fixed:e} at {shape:?}, {path:?}");
+            for (direction, error) in ["forward", "input", "weight"].iter().zip(others) {
+                assert!(error <= TOLERANCE, "{direction} is off by {error:e} at {shape:?}, {path:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_peak_is_above_nothing_and_below_everything() {
+    let peak = peak_flops(1);
+    assert!((1e8..1e13).contains(&peak), "{peak:e}");
+}
+
+#[test]
 fn the_same_input_gives_the_same_bits() {
+    let _turn = TURN.lock();
     let shape = ConvShape {
         batch: 3,
         from: 48,

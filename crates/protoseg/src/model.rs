@@ -145,11 +145,12 @@ impl Model {
             .then(|| self.fixed.get_or_init(|| FixedNetwork::new(&self.network, [size, size])))
     }
 
-    /// F of images on the model's canvas, `[batch, 3, size, size]` -> `[batch, d, h, w]`.
+    /// F of images, `[batch, 3, height, width]` -> `[batch, d, h, w]`; faster on the CPU if they are on the model's canvas.
     pub fn canvas_features(&self, canvas: Tensor<4>) -> Tensor<4> {
+        let [.., height, width] = canvas.dims();
         match self.fixed() {
-            Some(fixed) => fixed.features(canvas),
-            None => self.network.features(canvas),
+            Some(fixed) if fixed.size() == [height, width] => fixed.features(canvas),
+            _ => self.network.features(canvas),
         }
     }
 

@@ -2,9 +2,9 @@
 
 use burn::tensor::Tensor;
 use protoseg_core::{Image, ScoreGrid, ScoreMap, Tiling};
-use protoseg_kernels::channels_last::transpose;
 
 use crate::{
+    bridge::transposed,
     model::Model,
     nn::upsample,
     prototype::{cosine::scores, fusion::image_prototypes, gamma::Gate, options::Options},
@@ -41,8 +41,8 @@ impl Predictor<'_> {
     pub fn grid(&self, features: Tensor<4>) -> ScoreGrid {
         let scores = self.model.grid_scores(features, &self.bank, self.dqce, &self.options);
         let [_, classes, height, width] = scores.dims();
-        let planes: Vec<f32> = scores.try_into_vec_as().expect("scores are f32");
-        ScoreGrid::new(classes, height, width, transpose(&planes, height * width))
+        let scores = transposed(scores.reshape([classes, height * width]));
+        ScoreGrid::new(classes, height, width, scores)
     }
 
     /// Scores on the network's input canvas, `[classes, size, size]`. The image's own part of it is at the top left

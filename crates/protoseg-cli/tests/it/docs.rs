@@ -33,7 +33,8 @@ fn the_readmes_first_command_runs() {
 
 #[test]
 fn every_command_in_the_docs_is_one() {
-    let docs = ["README.md", "docs/own-photos.md", "docs/training.md"].map(read).join("\n");
+    let docs =
+        ["README.md", "docs/own-photos.md", "docs/performance.md", "docs/training.md"].map(read).join("\n");
     let blocks = docs.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     for line in blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("protoseg ")) {
         let verbs: Vec<&str> = line
@@ -41,7 +42,7 @@ fn every_command_in_the_docs_is_one() {
             .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
             .take(2)
             .collect();
-        let verbs = if ["data", "classes"].contains(&verbs[0]) { &verbs[..] } else { &verbs[..1] };
+        let verbs = if ["data", "classes", "bench"].contains(&verbs[0]) { &verbs[..] } else { &verbs[..1] };
         let help = protoseg_in(Path::new("."), ["help"].iter().chain(verbs));
         assert_eq!(help.code, 0, "`protoseg {line}`: {}", help.stderr);
         for flag in line.split_whitespace().filter(|word| word.starts_with("--")) {
@@ -115,6 +116,7 @@ fn modules_of_the_library_keep_to_their_rooms() {
         ),
         ("encoder", &["decoder", "network", "prototype", "train", "register", "predict", "weights", "model"]),
         ("decoder", &["encoder", "network", "prototype", "train", "register", "predict", "weights", "model"]),
+        ("fixed", &["prototype", "train", "register", "predict", "weights", "model"]),
         ("prototype", &["encoder", "decoder", "network", "train", "register", "predict", "weights", "model"]),
         ("weights", &["prototype", "train", "register", "predict", "model"]),
         ("register.rs", &["predict", "class_pack", "support_check", "evaluate", "train"]),

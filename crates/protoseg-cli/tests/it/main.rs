@@ -1,5 +1,6 @@
 //! The program through its real binary.
 
+mod bench;
 mod data;
 mod docs;
 mod import;

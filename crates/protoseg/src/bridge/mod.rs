@@ -7,8 +7,9 @@ mod pixel_loss;
 
 use burn::{
     backend::{DispatchDevice, Flex, tensor::FloatTensor},
-    tensor::{Device, TensorData},
+    tensor::{Device, Tensor, TensorData},
 };
+use protoseg_kernels::channels_last::transpose;
 
 pub(crate) use conv::{ConvGeometry, conv, conv2d};
 pub(crate) use norm::{Then, norm_eval, norm_train};
@@ -22,6 +23,13 @@ pub(crate) fn is_cpu(device: &Device) -> bool {
         #[allow(unreachable_patterns)] // reachable in builds with other devices
         _ => false,
     }
+}
+
+/// `[rows, columns]` as the values of `[columns, rows]`.
+pub(crate) fn transposed(matrix: Tensor<2>) -> Vec<f32> {
+    let [_, columns] = matrix.dims();
+    let values: Vec<f32> = matrix.try_into_vec_as().expect("the matrix is f32");
+    transpose(&values, columns)
 }
 
 /// The values of a contiguous tensor.

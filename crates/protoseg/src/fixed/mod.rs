@@ -47,6 +47,11 @@ impl FixedNetwork {
         Self { plan: layers::plan(network, size), idle: Mutex::new(Vec::new()) }
     }
 
+    /// `[height, width]` of the images.
+    pub fn size(&self) -> [usize; 2] {
+        self.plan.input_size()
+    }
+
     /// F of every image, `[batch, 3, height, width]` -> `[batch, d, h, w]`.
     pub fn features(&self, images: Tensor<4>) -> Tensor<4> {
         let device = images.device();

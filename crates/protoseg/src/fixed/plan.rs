@@ -178,6 +178,11 @@ impl Builder {
 }
 
 impl Plan {
+    pub fn input_size(&self) -> [usize; 2] {
+        let [height, width, _] = self.input.shape;
+        [height, width]
+    }
+
     pub fn output_shape(&self) -> [usize; 3] {
         self.output.shape
     }
