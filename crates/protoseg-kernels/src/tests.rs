@@ -41,6 +41,19 @@ fn errors(shape: &ConvShape) -> [f64; 3] {
     ]
 }
 
+/// Odd sizes, one channel, dilations beyond the map.
+fn shapes() -> impl Strategy<Value = ConvShape> {
+    let channels = || prop_oneof![Just(1usize), 2usize..40];
+    let kernel = prop_oneof![Just(1usize), Just(3), Just(3), Just(7)];
+    let dilation = prop_oneof![1usize..5, Just(30)];
+    (1usize..4, channels(), channels(), 1usize..24, 1usize..24, kernel, 1usize..3, dilation).prop_map(
+        |(batch, from, to, height, width, kernel, stride, dilation)| {
+            let padding = dilation * (kernel - 1) / 2;
+            ConvShape { batch, from, to, height, width, kernel, stride, dilation, padding }
+        },
+    )
+}
+
 /// Of the largest magnitude.
 const TOLERANCE: f64 = 2e-4;
 
@@ -48,18 +61,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_convolution_is_the_reference_one(
-        batch in 1usize..4,
-        from in prop_oneof![Just(1usize), 2usize..40],
-        to in prop_oneof![Just(1usize), 2usize..40],
-        height in 1usize..24,
-        width in 1usize..24,
-        kernel in prop_oneof![Just(1usize), Just(3), Just(3), Just(7)],
-        stride in 1usize..3,
-        dilation in prop_oneof![1usize..5, Just(30)],
-    ) {
-        let padding = dilation * (kernel - 1) / 2;
-        let shape = ConvShape { batch, from, to, height, width, kernel, stride, dilation, padding };
+    fn any_convolution_is_the_reference_one(shape in shapes()) {
         for (direction, error) in ["forward", "input", "weight"].iter().zip(errors(&shape)) {
             prop_assert!(error <= TOLERANCE, "{direction} is off by {error:e} at {shape:?}");
         }
@@ -188,20 +190,11 @@ proptest! {
 
     #[test]
     fn any_fixed_convolution_is_the_reference_one(
-        batch in 1usize..4,
-        from in prop_oneof![Just(1usize), 2usize..40],
-        to in prop_oneof![Just(1usize), 2usize..40],
-        height in 1usize..24,
-        width in 1usize..24,
-        kernel in prop_oneof![Just(1usize), Just(3), Just(3), Just(7)],
-        stride in 1usize..3,
-        dilation in prop_oneof![1usize..5, Just(30)],
+        shape in shapes(),
         with_add in any::<bool>(),
         relu in any::<bool>(),
         gap in prop_oneof![Just(0usize), 1usize..20],
     ) {
-        let padding = dilation * (kernel - 1) / 2;
-        let shape = ConvShape { batch, from, to, height, width, kernel, stride, dilation, padding };
         let error = fixed_error(&shape, with_add, relu, gap);
         prop_assert!(error <= TOLERANCE, "off by {error:e} at {shape:?}");
     }
