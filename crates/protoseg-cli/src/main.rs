@@ -15,6 +15,7 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
+    protoseg::memory::keep_freed_memory();
     let cli = cli::Cli::parse();
     let result = match cli.command {
         cli::Command::Demo(args) => commands::demo::run(&args),

@@ -6,6 +6,7 @@
 //! parts by sizes and the number of threads alone, and nothing is summed across parts in the order they finish: the same
 //! input gives the same bits on the same machine.
 
+mod allocator;
 pub mod channels_last;
 mod conv;
 mod im2col;
@@ -20,6 +21,7 @@ mod scratch;
 mod simd;
 mod winograd;
 
+pub use allocator::keep_freed_memory;
 pub use conv::{ConvShape, conv_forward, conv_input_grad, conv_weight_grad};
 pub use norm::{NormGrads, NormShape, Normalised, norm_apply, norm_backward, norm_forward};
 pub use peak::peak_flops;

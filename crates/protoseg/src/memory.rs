@@ -1,4 +1,6 @@
-//! How much memory this process has needed.
+//! The memory of this process.
+
+pub use protoseg_kernels::keep_freed_memory;
 
 /// The most bytes ever resident, where the system tells (Linux).
 pub fn peak() -> Option<u64> {
