@@ -3,17 +3,19 @@
 //! The binary allocates with mimalloc, which gives freed memory back to the system after a second. A training step takes
 //! longer than that and needs gigabytes: fresh pages, cleared by the system, for every step, took up to a third of it.
 
+use std::ffi::c_long;
+
 use libmimalloc_sys::{mi_option_set_default, mi_option_t};
 
 /// `mi_option_purge_delay` of mimalloc 2 and 3; the crate has no name for it.
 const PURGE_DELAY: mi_option_t = 15;
-const MILLISECONDS: i64 = 60_000;
+const MILLISECONDS: c_long = 60_000;
 
 /// Lets mimalloc keep freed memory for a minute, unless `MIMALLOC_PURGE_DELAY` says otherwise. Without effect in programs that
 /// allocate with something else. Call it before threads start.
 pub fn keep_freed_memory() {
     // SAFETY: the option exists and takes any number; no other thread reads options yet.
-    unsafe { mi_option_set_default(PURGE_DELAY, MILLISECONDS as _) }
+    unsafe { mi_option_set_default(PURGE_DELAY, MILLISECONDS) }
 }
 
 #[cfg(test)]
@@ -27,6 +29,6 @@ mod tests {
         let delay = || unsafe { mi_option_get(PURGE_DELAY) };
         assert_eq!(delay(), 1000, "mimalloc's own delay, unless MIMALLOC_PURGE_DELAY is set");
         keep_freed_memory();
-        assert_eq!(i64::from(delay()), MILLISECONDS);
+        assert_eq!(delay(), MILLISECONDS);
     }
 }
