@@ -22,15 +22,24 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The best tile size, and how many products it takes for one image and channel pair.
+    /// The best tile size for constant weights, and how many products it takes for one image and channel pair.
     pub fn cheapest(shape: &ConvShape) -> (usize, usize) {
+        Self::choose(shape, &TILES, WEIGHT)
+    }
+
+    /// The same in training, whose gradients pass through several transforms: the smaller tiles, which round less.
+    pub fn cheapest_in_training(shape: &ConvShape) -> (usize, usize) {
+        Self::choose(shape, &TILES[2..], 0)
+    }
+
+    fn choose(shape: &ConvShape, sizes: &[usize], weight: usize) -> (usize, usize) {
         let tiles = |m: usize| {
             let line = |side| -> usize { phases(side, shape.dilation).map(|len| len.div_ceil(m)).sum() };
             line(shape.height) * line(shape.width)
         };
         let places = |m: usize| (m + 2) * (m + 2);
-        let cost = |m: &usize| places(*m) * (shape.batch * tiles(*m) + WEIGHT);
-        let best = TILES.into_iter().min_by_key(cost).expect("there are sizes");
+        let cost = |m: &usize| places(*m) * (shape.batch * tiles(*m) + weight);
+        let best = sizes.iter().copied().min_by_key(cost).expect("there are sizes");
         (best, places(best) * tiles(best))
     }
 

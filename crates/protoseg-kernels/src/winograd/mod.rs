@@ -28,7 +28,7 @@ const BLOCK: usize = 512;
 /// do not overhang by far.
 pub fn suits(shape: &ConvShape) -> bool {
     let square = shape.kernel == 3 && shape.stride == 1 && shape.padding == shape.dilation;
-    let (_, products) = Grid::cheapest(shape);
+    let (_, products) = Grid::cheapest_in_training(shape);
     square && shape.from.min(shape.to) >= 16 && 5 * products < 4 * 9 * shape.in_plane()
 }
 
@@ -47,16 +47,16 @@ macro_rules! with_tile {
 pub(crate) use with_tile;
 
 pub fn forward(shape: &ConvShape, input: &[f32], weight: &[f32]) -> Vec<f32> {
-    with_tile!(Grid::cheapest(shape).0, convolve(shape, input, weight, false))
+    with_tile!(Grid::cheapest_in_training(shape).0, convolve(shape, input, weight, false))
 }
 
 /// The same convolution with taps in reverse and channels exchanged.
 pub fn input_grad(shape: &ConvShape, grad: &[f32], weight: &[f32]) -> Vec<f32> {
-    with_tile!(Grid::cheapest(shape).0, convolve(shape, grad, weight, true))
+    with_tile!(Grid::cheapest_in_training(shape).0, convolve(shape, grad, weight, true))
 }
 
 pub fn weight_grad(shape: &ConvShape, input: &[f32], grad: &[f32]) -> Vec<f32> {
-    with_tile!(Grid::cheapest(shape).0, correlate(shape, input, grad))
+    with_tile!(Grid::cheapest_in_training(shape).0, correlate(shape, input, grad))
 }
 
 fn convolve<const M: usize, const N: usize>(
