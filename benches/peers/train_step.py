@@ -1,4 +1,4 @@
-"""A training step of PSPNet with CAPL in PyTorch on the CPU, and beside ours: forward, the losses of a step, backward, SGD.
+"""A training step of PSPNet or DeepLab-V3 with CAPL in PyTorch on the CPU, and beside ours: forward, the losses of a step, backward, SGD.
 
 usage: python train_step.py pspnet50 161 6 5                network, crop, batch, steps; one step more is run first
        python train_step.py pspnet50 161 6 5 --repeats 3    both in turn, so often, and the ratios; needs
@@ -68,8 +68,8 @@ def compare(args):
     print(f"\n{args.network}, a training step of {args.batch} crops of {args.crop}, {THREADS} threads, medians of {args.repeats}")
     for name in commands:
         print(f"{name:10} {statistics.median(seconds[name]):7.2f} s {max(peaks[name]):6.0f} MiB")
-    memory = max(peaks["protoseg"]) / max(peaks["PyTorch"])
-    print(f"speed {statistics.median(ratios):.2f} x PyTorch's ({min(ratios):.2f} to {max(ratios):.2f}), memory {memory:.2f} x")
+    share = max(peaks["protoseg"]) / max(peaks["PyTorch"])
+    print(f"speed {statistics.median(ratios):.2f} x PyTorch's ({min(ratios):.2f} to {max(ratios):.2f}), memory {share:.2f} x")
 
 
 def main():

@@ -1,7 +1,7 @@
 //! Freed memory is kept for a while.
 //!
 //! The binary allocates with mimalloc, which gives freed memory back to the system after a second. A training step takes
-//! longer than that and needs gigabytes: fresh pages, cleared by the system, for every step, took up to a third of it.
+//! longer than that and needs gigabytes: fresh pages for every step, cleared by the system, cost a good part of it (docs/performance.md).
 
 use std::ffi::c_long;
 
