@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{IGNORE, LabelMap};
+use crate::{IGNORE, IdMap};
 
 /// The number by which a data set's label files name a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -152,7 +152,7 @@ impl ClassTable {
     }
 
     /// Turns every ignored value of a label map fresh from a file into [`IGNORE`].
-    pub fn mark_ignored(&self, labels: &mut LabelMap) {
+    pub fn mark_ignored(&self, labels: &mut IdMap) {
         match *self.ignore {
             [] => {}
             [one] => {
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn every_ignored_value_becomes_ignore() {
         let table = ClassTable::from_names(&["a", "b"], &[255, 254]).unwrap();
-        let mut labels = LabelMap::new(4, 1, vec![0, 254, 255, 1]);
+        let mut labels = IdMap::new(4, 1, vec![0, 254, 255, 1]);
         table.mark_ignored(&mut labels);
         assert_eq!(labels.data, [0, IGNORE, IGNORE, 1]);
     }

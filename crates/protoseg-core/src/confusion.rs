@@ -1,6 +1,6 @@
 //! Pixel counts of truth against prediction, and what follows from them.
 
-use crate::{IGNORE, LabelMap};
+use crate::{IGNORE, RowMap};
 
 /// How often each class was predicted as each, summed over any number of images.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ impl Confusion {
 
     /// Counts the pixels of one image. Where the truth is [`IGNORE`] nothing is counted; what is predicted there does not
     /// matter.
-    pub fn add(&mut self, truth: &LabelMap, predicted: &LabelMap) {
+    pub fn add(&mut self, truth: &RowMap, predicted: &RowMap) {
         let sizes = [truth, predicted].map(|map| (map.width, map.height));
         assert_eq!(sizes[0], sizes[1], "truth and prediction differ in size");
         for (&truth, &predicted) in
@@ -70,8 +70,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn map(labels: &[u16]) -> LabelMap {
-        LabelMap::new(labels.len(), 1, labels.to_vec())
+    fn map(labels: &[u16]) -> RowMap {
+        RowMap::new(labels.len(), 1, labels.to_vec())
     }
 
     #[test]

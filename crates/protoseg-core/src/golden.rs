@@ -1,6 +1,6 @@
 //! Golden data of the transforms, for tests.
 
-use crate::{Image, LabelMap};
+use crate::{Image, RowMap};
 use safetensors::{SafeTensors, tensor::TensorView};
 
 /// The file of what the reference's OpenCV transforms make of one photo.
@@ -26,8 +26,8 @@ impl Golden {
     }
 
     /// `<name>.label`, or the photo's own labels by the name `label`.
-    pub fn label(&self, name: &str) -> LabelMap {
-        self.with(name, |view| LabelMap::from_u8(view.shape()[1], view.shape()[0], view.data()))
+    pub fn label(&self, name: &str) -> RowMap {
+        self.with(name, |view| RowMap::from_u8(view.shape()[1], view.shape()[0], view.data()))
     }
 
     /// Shape and values of single precision.

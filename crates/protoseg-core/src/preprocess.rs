@@ -77,7 +77,7 @@ impl Preprocess {
     }
 
     /// A label map on the canvas, [`IGNORE`] outside the content.
-    pub fn label(&self, label: &LabelMap) -> LabelMap {
+    pub fn label<L>(&self, label: &LabelMap<L>) -> LabelMap<L> {
         let size = self.size;
         let (width, height) = self.content(label.width, label.height);
         let mut canvas = LabelMap::new(size, size, vec![IGNORE; size * size]);
@@ -142,7 +142,7 @@ mod tests {
         for ((width, height), size) in sizes.into_iter().flat_map(|image| [1, 7, 8, 97].map(|s| (image, s))) {
             let preprocess = Preprocess::imagenet(size);
             let canvas = preprocess.image(&Image::new(width, height, vec![200; width * height * 3]));
-            let label = preprocess.label(&LabelMap::new(width, height, vec![4; width * height]));
+            let label = preprocess.label(&crate::RowMap::new(width, height, vec![4; width * height]));
             let (w, h) = canvas.content;
             assert!(
                 w <= size && h <= size && (w > 0) == (width * height > 0),

@@ -1,5 +1,7 @@
 //! Pictures and label maps in memory.
 
+use std::marker::PhantomData;
+
 /// The label of a pixel that no loss, no pooling and no metric may look at. Files write it as 255 (or whatever the
 /// data set declares); readers turn it into this value, so that a classifier may have more than 255 rows.
 pub const IGNORE: u16 = u16::MAX;
@@ -31,17 +33,32 @@ impl Image {
     }
 }
 
-/// One label a pixel. What the numbers mean (ids of a data set's files or rows of a classifier) is the caller's to
-/// say; [`IGNORE`] always means "no label".
+/// One label per pixel. `L` says what the numbers mean: [`IdMap`] holds ids of a data set's files, [`RowMap`] rows of
+/// a classifier. Only [`Remap`](crate::Remap) turns one into the other. [`IGNORE`] means "no label" in both.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LabelMap {
+pub struct LabelMap<L> {
     pub width: usize,
     pub height: usize,
-    /// `height * width` labels, rows from the top.
+    /// `height * width` labels, line by line from the top.
     pub data: Vec<u16>,
+    meaning: PhantomData<L>,
 }
 
-impl LabelMap {
+/// Labels are ids as a data set's files write them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileIds {}
+
+/// Labels are rows of a classifier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClassRows {}
+
+/// Labels as the files of a data set have them.
+pub type IdMap = LabelMap<FileIds>;
+
+/// Labels as a classifier has them.
+pub type RowMap = LabelMap<ClassRows>;
+
+impl<L> LabelMap<L> {
     pub fn new(width: usize, height: usize, data: Vec<u16>) -> Self {
         assert_eq!(
             data.len(),
@@ -49,7 +66,7 @@ impl LabelMap {
             "a label map of {width} x {height} needs {} labels",
             width * height
         );
-        Self { width, height, data }
+        Self { width, height, data, meaning: PhantomData }
     }
 
     /// From 8-bit labels in which 255 means "ignore".
@@ -93,14 +110,14 @@ mod tests {
 
     #[test]
     fn ignore_in_8_bits_becomes_ignore_in_16() {
-        let map = LabelMap::from_u8(3, 1, &[0, 255, 254]);
+        let map = IdMap::from_u8(3, 1, &[0, 255, 254]);
         assert_eq!(map.data, [0, IGNORE, 254]);
         assert_eq!(map.present(), [0, 254]);
     }
 
     #[test]
     fn nearest_takes_the_floor_of_the_scaled_index() {
-        let map = LabelMap::new(4, 1, vec![10, 11, 12, 13]);
+        let map = IdMap::new(4, 1, vec![10, 11, 12, 13]);
         assert_eq!(map.resize_nearest(2, 1).data, [10, 12]);
         assert_eq!(map.resize_nearest(3, 1).data, [10, 11, 12]);
         assert_eq!(map.resize_nearest(8, 1).data, [10, 10, 11, 11, 12, 12, 13, 13]);

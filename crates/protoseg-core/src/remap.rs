@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClassId, ClassTable, Fold, FoldError, IGNORE, LabelMap};
+use crate::{ClassId, ClassTable, Fold, FoldError, IGNORE, IdMap, RowMap};
 
 /// What happens to pixels of novel classes while the base classes are learned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ impl Remap {
     }
 
     /// The label map in rows.
-    pub fn apply(&self, labels: &LabelMap) -> Result<LabelMap, RemapError> {
+    pub fn apply(&self, labels: &IdMap) -> Result<RowMap, RemapError> {
         let rows: Vec<u16> = labels.data.iter().map(|&label| self.look_up(label)).collect();
         if let Some(at) = rows.iter().position(|&row| row == UNKNOWN || row == NOVEL) {
             let (id, x, y) = (ClassId(labels.data[at]), at % labels.width, at / labels.width);
@@ -87,7 +87,7 @@ impl Remap {
                 _ => RemapError::Unknown { id, x, y },
             });
         }
-        Ok(LabelMap::new(labels.width, labels.height, rows))
+        Ok(RowMap::new(labels.width, labels.height, rows))
     }
 
     fn look_up(&self, label: u16) -> u16 {
@@ -108,8 +108,8 @@ mod tests {
         Fold::new(table, 0, &[ClassId(2)]).unwrap()
     }
 
-    fn file() -> LabelMap {
-        LabelMap::new(3, 2, vec![0, 1, 2, 3, 255, IGNORE])
+    fn file() -> IdMap {
+        IdMap::new(3, 2, vec![0, 1, 2, 3, 255, IGNORE])
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
     fn an_unknown_id_is_an_error_with_its_place() {
         let table = table();
         let remap = Remap::for_all_classes(&table, &fold(&table));
-        let strange = LabelMap::new(2, 2, vec![0, 1, 3, 77]);
+        let strange = IdMap::new(2, 2, vec![0, 1, 3, 77]);
         assert_eq!(remap.apply(&strange), Err(RemapError::Unknown { id: ClassId(77), x: 1, y: 1 }));
         assert_eq!(remap.row(ClassId(300)), None);
     }

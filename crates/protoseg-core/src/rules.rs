@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClassId, ClassTable, Fold, IGNORE, LabelMap, NovelPixels};
+use crate::{ClassId, ClassTable, Fold, IGNORE, IdMap, NovelPixels};
 
 /// How many pixels of each id an image holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub enum SupportUse {
 
 impl ImageStats {
     /// The counts of a label map of ids.
-    pub fn of(labels: &LabelMap) -> Self {
+    pub fn of(labels: &IdMap) -> Self {
         let highest = labels.data.iter().copied().filter(|&label| label != IGNORE).max();
         let mut histogram = vec![0u64; highest.map_or(0, |highest| usize::from(highest) + 1)];
         let mut ignored = 0;
@@ -119,11 +119,11 @@ mod tests {
 
     #[test]
     fn counts_leave_ignored_pixels_out() {
-        let labels = LabelMap::new(3, 2, vec![4, 4, 0, IGNORE, 2, 4]);
+        let labels = IdMap::new(3, 2, vec![4, 4, 0, IGNORE, 2, 4]);
         let stats = ImageStats::of(&labels);
         assert_eq!(stats.counts, [(ClassId(0), 1), (ClassId(2), 1), (ClassId(4), 3)]);
         assert_eq!((stats.ignored, stats.width, stats.height), (1, 3, 2));
-        assert_eq!(ImageStats::of(&LabelMap::new(1, 1, vec![IGNORE])).counts, []);
+        assert_eq!(ImageStats::of(&IdMap::new(1, 1, vec![IGNORE])).counts, []);
     }
 
     #[test]

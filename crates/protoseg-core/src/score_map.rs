@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{LabelMap, Preprocess};
+use crate::{Preprocess, RowMap};
 
 /// Scores of every class at every position of a grid, the classes of a position side by side.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,15 +146,15 @@ impl ScoreMap {
     }
 
     /// The class with the highest score at every pixel; the lower row of two that are equal.
-    pub fn labels(&self) -> LabelMap {
+    pub fn labels(&self) -> RowMap {
         if let [tile] = &self.tiles[..] {
-            return LabelMap::new(self.width, self.height, tile.labels());
+            return RowMap::new(self.width, self.height, tile.labels());
         }
         let mut labels = Vec::with_capacity(self.width * self.height);
         self.for_rows(|_, scores| {
             labels.extend(scores.chunks_exact(self.classes).map(|pixel| best(pixel).0 as u16));
         });
-        LabelMap::new(self.width, self.height, labels)
+        RowMap::new(self.width, self.height, labels)
     }
 }
 

@@ -125,13 +125,13 @@ impl Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LabelMap;
+    use crate::RowMap;
 
     /// Rows: background, cow, duck (novel), boat (novel, never seen). 4 of 6 background pixels, 1 of 2 cows, 2 of 2 ducks.
     fn scores(protocol: Protocol) -> Scores {
         let classes = Classes::new(&["background", "cow"], &["duck", "boat"]).unwrap();
         let mut counts = Confusion::new(4);
-        let map = |labels: [u16; 10]| LabelMap::new(10, 1, labels.to_vec());
+        let map = |labels: [u16; 10]| RowMap::new(10, 1, labels.to_vec());
         counts.add(&map([0, 0, 0, 0, 0, 0, 1, 1, 2, 2]), &map([0, 0, 0, 0, 2, 2, 1, 0, 2, 2]));
         Scores::of(&counts, &classes, protocol)
     }

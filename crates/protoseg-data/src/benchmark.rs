@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use protoseg_core::{
-    Fold, FoldError, FoldScheme, Image, LabelMap, MIN_SUPPORT_PIXELS, NovelPixels, Remap, RemapError,
+    Fold, FoldError, FoldScheme, Image, MIN_SUPPORT_PIXELS, NovelPixels, Remap, RemapError, RowMap,
     SupportDraw,
 };
 
@@ -144,7 +144,7 @@ impl Benchmark {
     }
 
     /// Image and labels of a sample, the labels in rows of the classifier.
-    pub fn load_rows(&self, index: usize, remap: &Remap) -> Result<(Image, LabelMap), DataError> {
+    pub fn load_rows(&self, index: usize, remap: &Remap) -> Result<(Image, RowMap), DataError> {
         let (image, labels) = self.dataset.load(index)?;
         match remap.apply(&labels) {
             Ok(rows) => Ok((image, rows)),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use protoseg_core::{ClassTable, Image, LabelMap};
+use protoseg_core::{ClassTable, IdMap, Image};
 
 use crate::mask::{read_color_mask, read_index_mask};
 use crate::palette::ColorMap;
@@ -49,7 +49,7 @@ pub trait Dataset: Send + Sync {
     }
 
     /// Image and labels of a sample, of one size.
-    fn load(&self, index: usize) -> Result<(Image, LabelMap), DataError> {
+    fn load(&self, index: usize) -> Result<(Image, IdMap), DataError> {
         let image = self.image(index)?;
         let map = self.labels(index)?.map;
         check_sizes(&self.samples()[index], &image, &map)?;
@@ -98,7 +98,7 @@ pub struct Split {
 }
 
 /// Refuses labels of another size than their image.
-pub(crate) fn check_sizes(sample: &Sample, image: &Image, map: &LabelMap) -> Result<(), DataError> {
+pub(crate) fn check_sizes(sample: &Sample, image: &Image, map: &IdMap) -> Result<(), DataError> {
     let (expected, got) = (Size(image.width, image.height), Size(map.width, map.height));
     if expected == got {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use protoseg_core::{ClassId, ClassTableError, FoldError, SupportError};
+use protoseg_core::{ClassId, ClassTableError, FoldError, SupportError, SupportSizeError};
 
 /// Everything that reading, checking and preparing a data set can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,7 @@ pub enum DataError {
     #[error("labels `{path}` are not an index mask: {reason}\nhint: {hint}")]
     NotAMask { path: PathBuf, reason: String, hint: &'static str },
     #[error("mask `{path}` of class `{class}` {reason}\nhint: {hint}")]
-    Example { path: PathBuf, class: String, reason: String, hint: String },
+    SupportMask { path: PathBuf, class: String, reason: String, hint: String },
     #[error("labels `{path}`, {shape}: {reason}\nhint: {hint}")]
     BadShape { path: PathBuf, shape: String, reason: String, hint: &'static str },
 
@@ -88,6 +88,8 @@ pub enum DataError {
     Fold(#[from] FoldError),
     #[error(transparent)]
     Support(#[from] SupportError),
+    #[error(transparent)]
+    SupportSize(#[from] SupportSizeError),
     #[error("data set `{dataset}` has no split `{got}`\nhint: its splits are {known}")]
     NoSplit { dataset: String, got: String, known: String },
     #[error(
@@ -168,7 +170,7 @@ impl DataError {
             | Self::UnknownColor { path, .. }
             | Self::NotAMask { path, .. }
             | Self::BadShape { path, .. }
-            | Self::Example { path, .. }
+            | Self::SupportMask { path, .. }
             | Self::Line { path, .. }
             | Self::Empty { path, .. }
             | Self::Json { path, .. }
@@ -184,6 +186,7 @@ impl DataError {
             | Self::AlreadyPrepared { path } => Some(path),
             Self::Fold(_)
             | Self::Support(_)
+            | Self::SupportSize(_)
             | Self::NoSplit { .. }
             | Self::UnknownSource { .. }
             | Self::NeedsRoot { .. } => None,

@@ -8,7 +8,7 @@ use std::io::Cursor;
 use std::path::Path;
 
 use image::{DynamicImage, ImageFormat};
-use protoseg_core::{ClassId, IGNORE, LabelMap};
+use protoseg_core::{ClassId, IGNORE, IdMap, LabelMap};
 
 use crate::palette::{ColorMap, voc_color};
 use crate::picture::{MAX_PIXELS, decode_dynamic};
@@ -18,7 +18,7 @@ const WANTS_MAP: &str =
     "save it as a palette or gray PNG, or give a label map that says which colour is which class";
 
 /// Reads an index mask. The values are those of the file: ignored ids are not yet marked.
-pub fn read_index_mask(path: &Path) -> Result<LabelMap, DataError> {
+pub fn read_index_mask(path: &Path) -> Result<IdMap, DataError> {
     let bytes = files::read_bytes(path)?;
     match image::guess_format(&bytes) {
         Ok(ImageFormat::Png) => decode_index_png(&bytes, path),
@@ -32,7 +32,7 @@ pub fn read_index_mask(path: &Path) -> Result<LabelMap, DataError> {
 }
 
 /// Reads a colour mask.
-pub fn read_color_mask(path: &Path, colors: &ColorMap) -> Result<LabelMap, DataError> {
+pub fn read_color_mask(path: &Path, colors: &ColorMap) -> Result<IdMap, DataError> {
     let bytes = files::read_bytes(path)?;
     if matches!(image::guess_format(&bytes), Ok(ImageFormat::Jpeg)) {
         return Err(refuse_jpeg(path));
@@ -54,18 +54,18 @@ pub fn read_color_mask(path: &Path, colors: &ColorMap) -> Result<LabelMap, DataE
         last = Some((pixel.0, label));
         data.push(label);
     }
-    Ok(LabelMap::new(width, height, data))
+    Ok(IdMap::new(width, height, data))
 }
 
 /// The bytes of an index mask as PNG: 8 bits with the Pascal VOC palette and 255 for "no label", or 16-bit gray where
 /// an id does not fit (then 65535 means "no label").
-pub fn encode_index_png(labels: &LabelMap) -> Vec<u8> {
+pub fn encode_index_png<L>(labels: &LabelMap<L>) -> Vec<u8> {
     let voc: Vec<[u8; 3]> = (0..=255).map(|id| voc_color(ClassId(id))).collect();
     encode_palette_png(labels, &voc).unwrap_or_else(|| encode_gray_png(labels))
 }
 
 /// The same in these colours, by id; nothing where an id does not fit into 8 bits.
-pub fn encode_palette_png(labels: &LabelMap, colors: &[[u8; 3]]) -> Option<Vec<u8>> {
+pub fn encode_palette_png<L>(labels: &LabelMap<L>, colors: &[[u8; 3]]) -> Option<Vec<u8>> {
     if is_wide(labels) {
         return None;
     }
@@ -78,7 +78,7 @@ pub fn encode_palette_png(labels: &LabelMap, colors: &[[u8; 3]]) -> Option<Vec<u
 }
 
 /// The ids of a mask as gray values: 8 bits and 255 for "no label", or 16 bits and 65535 where an id does not fit.
-pub fn encode_gray_png(labels: &LabelMap) -> Vec<u8> {
+pub fn encode_gray_png<L>(labels: &LabelMap<L>) -> Vec<u8> {
     let wide = is_wide(labels);
     let data: Vec<u8> = match wide {
         true => labels.data.iter().flat_map(|label| label.to_be_bytes()).collect(),
@@ -92,7 +92,7 @@ pub fn encode_values_png(width: usize, height: usize, values: &[u8]) -> Vec<u8> 
     encode_png(width, height, png::ColorType::Grayscale, false, None, values)
 }
 
-fn is_wide(labels: &LabelMap) -> bool {
+fn is_wide<L>(labels: &LabelMap<L>) -> bool {
     labels.data.iter().any(|&label| label >= 255 && label != IGNORE)
 }
 
@@ -118,12 +118,12 @@ fn encode_png(
 }
 
 /// Writes an index mask, whole or not at all.
-pub fn write_index_mask(path: &Path, labels: &LabelMap) -> Result<(), DataError> {
+pub fn write_index_mask<L>(path: &Path, labels: &LabelMap<L>) -> Result<(), DataError> {
     files::write_atomic(path, &encode_index_png(labels))
 }
 
 /// Decodes an index PNG in memory; `path` is for errors.
-pub(crate) fn decode_index_png(bytes: &[u8], path: &Path) -> Result<LabelMap, DataError> {
+pub(crate) fn decode_index_png(bytes: &[u8], path: &Path) -> Result<IdMap, DataError> {
     let decoding = |error: png::DecodingError| DataError::Decode {
         path: path.to_path_buf(),
         reason: error.to_string(),
@@ -167,11 +167,11 @@ pub(crate) fn decode_index_png(bytes: &[u8], path: &Path) -> Result<LabelMap, Da
             }
         }
     }
-    Ok(LabelMap::new(width, height, data))
+    Ok(IdMap::new(width, height, data))
 }
 
-fn gray_map<T: Into<u16>>(width: u32, height: u32, values: Vec<T>) -> LabelMap {
-    LabelMap::new(width as usize, height as usize, values.into_iter().map(Into::into).collect())
+fn gray_map<T: Into<u16>>(width: u32, height: u32, values: Vec<T>) -> IdMap {
+    IdMap::new(width as usize, height as usize, values.into_iter().map(Into::into).collect())
 }
 
 fn not_index(path: &Path, reason: String) -> DataError {
@@ -224,7 +224,7 @@ mod tests {
     fn a_written_mask_reads_back() {
         for data in [vec![0, 20, 254, IGNORE], vec![0, 255, 300, IGNORE]] {
             let wide = data.contains(&300);
-            let bytes = encode_index_png(&LabelMap::new(2, 2, data.clone()));
+            let bytes = encode_index_png(&IdMap::new(2, 2, data.clone()));
             let mut back = decode_index_png(&bytes, Path::new("m.png")).unwrap().data;
             if !wide {
                 back.iter_mut().filter(|label| **label == 255).for_each(|label| *label = IGNORE);

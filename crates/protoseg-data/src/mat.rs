@@ -7,12 +7,12 @@
 use std::io::Read;
 use std::path::Path;
 
-use protoseg_core::LabelMap;
+use protoseg_core::IdMap;
 
 use crate::{DataError, files};
 
 /// Reads the class labels of an SBD file.
-pub fn read_sbd_labels(path: &Path) -> Result<LabelMap, DataError> {
+pub fn read_sbd_labels(path: &Path) -> Result<IdMap, DataError> {
     let bytes = files::read_bytes(path)?;
     decode_field(&bytes, "GTcls", "Segmentation")
         .map_err(|reason| DataError::Mat { path: path.to_path_buf(), reason })
@@ -25,7 +25,7 @@ const COMPRESSED: u32 = 15;
 const STRUCT_CLASS: u32 = 2;
 
 /// The 8-bit matrix `variable.field` as a label map. Values are stored down the columns.
-fn decode_field(bytes: &[u8], variable: &str, field: &str) -> Result<LabelMap, &'static str> {
+fn decode_field(bytes: &[u8], variable: &str, field: &str) -> Result<IdMap, &'static str> {
     let header = bytes.get(..128).ok_or("it is shorter than a header")?;
     let big = match &header[126..] {
         b"MI" => true,
@@ -61,7 +61,7 @@ fn inflate(data: &[u8]) -> Result<Vec<u8>, &'static str> {
     Ok(inflated)
 }
 
-fn labels_in(matrix: Matrix<'_>, field: &str) -> Result<LabelMap, &'static str> {
+fn labels_in(matrix: Matrix<'_>, field: &str) -> Result<IdMap, &'static str> {
     if matrix.class != STRUCT_CLASS || matrix.dims.iter().any(|&dim| dim != 1) {
         return Err("`GTcls` is not one structure");
     }
@@ -86,7 +86,7 @@ fn labels_in(matrix: Matrix<'_>, field: &str) -> Result<LabelMap, &'static str> 
             return Err("its labels do not fill their size");
         }
         let labels = (0..width * height).map(|at| u16::from(data.data[at % width * height + at / width]));
-        return Ok(LabelMap::new(width, height, labels.collect()));
+        return Ok(IdMap::new(width, height, labels.collect()));
     }
     Err("`GTcls` has no field `Segmentation`")
 }
@@ -166,7 +166,7 @@ mod tests {
     const PLAIN: &[u8] = include_bytes!("../tests/data/sbd_plain.mat");
     const COMPRESSED_FILE: &[u8] = include_bytes!("../tests/data/sbd_compressed.mat");
 
-    fn decode(bytes: &[u8]) -> Result<LabelMap, &'static str> {
+    fn decode(bytes: &[u8]) -> Result<IdMap, &'static str> {
         decode_field(bytes, "GTcls", "Segmentation")
     }
 
@@ -175,7 +175,7 @@ mod tests {
         let mut expected: Vec<u16> = (0..35).map(|at| at % 4).collect();
         expected[0] = 15;
         for bytes in [PLAIN, COMPRESSED_FILE] {
-            assert_eq!(decode(bytes).unwrap(), LabelMap::new(7, 5, expected.clone()));
+            assert_eq!(decode(bytes).unwrap(), IdMap::new(7, 5, expected.clone()));
         }
     }
 

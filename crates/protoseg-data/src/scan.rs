@@ -1,7 +1,7 @@
 //! One walk over the labels of a split, and what the rules make of it.
 
 use protoseg_core::{
-    BaseUse, ClassId, ClassTable, Fold, ImageStats, LabelMap, NovelPixels, SupportDraw, SupportList,
+    BaseUse, ClassId, ClassTable, Fold, IdMap, ImageStats, NovelPixels, SupportDraw, SupportList,
     draw_supports,
 };
 use rayon::prelude::*;
@@ -78,7 +78,7 @@ pub(crate) fn unknown_ids(stats: &ImageStats, table: &ClassTable) -> impl Iterat
 }
 
 /// The error of an unknown id, with the first pixel that has it.
-pub(crate) fn unknown_id(sample: &Sample, table: &ClassTable, map: &LabelMap, id: ClassId) -> DataError {
+pub(crate) fn unknown_id(sample: &Sample, table: &ClassTable, map: &IdMap, id: ClassId) -> DataError {
     let at = map.data.iter().position(|&label| label == id.0).unwrap_or(0);
     DataError::UnknownId {
         path: sample.label.clone().unwrap_or_else(|| sample.image.clone()),

@@ -4,7 +4,7 @@
 //! the same size the one that comes first in the file. Crowds lie beneath all others. No overlap passes unseen:
 //! [`Labels::overlapped`] counts its pixels.
 
-use protoseg_core::{IGNORE, LabelMap};
+use protoseg_core::{IGNORE, IdMap};
 
 use crate::region::Region;
 
@@ -21,15 +21,15 @@ pub struct Shape {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Labels {
     /// One id a pixel; ignored ids are already [`IGNORE`].
-    pub map: LabelMap,
+    pub map: IdMap,
     /// Pixels that shapes of two or more classes claim.
     pub overlapped: u64,
     /// Shapes that hold no pixel's centre, or have no area at all (points and lines).
     pub empty_shapes: u64,
 }
 
-impl From<LabelMap> for Labels {
-    fn from(map: LabelMap) -> Self {
+impl From<IdMap> for Labels {
+    fn from(map: IdMap) -> Self {
         Self { map, overlapped: 0, empty_shapes: 0 }
     }
 }
@@ -42,7 +42,7 @@ pub fn paint(width: usize, height: usize, rest: u16, shapes: &[Shape]) -> Labels
     order.reverse();
     order.sort_by_key(|(shape, area)| (!shape.beneath, std::cmp::Reverse(*area)));
 
-    let mut map = LabelMap::new(width, height, vec![rest; width * height]);
+    let mut map = IdMap::new(width, height, vec![rest; width * height]);
     let mut touched = vec![false; width * height];
     let mut clashed = vec![false; width * height];
     for (shape, _) in order {

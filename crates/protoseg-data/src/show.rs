@@ -2,7 +2,7 @@
 
 use image::RgbImage;
 use image::imageops::{self, FilterType};
-use protoseg_core::{ClassId, IGNORE, Image, LabelMap};
+use protoseg_core::{ClassId, IGNORE, IdMap, Image, LabelMap};
 use rayon::prelude::*;
 
 use crate::palette::voc_color;
@@ -61,7 +61,7 @@ pub fn contact_sheet(
     while cell > 16 && columns * rows * (cell + GAP) * (cell + GAP) > MAX_PIXELS {
         cell = (cell / 2).max(16);
     }
-    let cells: Vec<(RgbImage, LabelMap)> = indices
+    let cells: Vec<(RgbImage, IdMap)> = indices
         .par_iter()
         .map(|&index| draw_cell(dataset, index, cell, options.opacity))
         .collect::<Result<_, _>>()?;
@@ -108,7 +108,7 @@ fn draw_cell(
     index: usize,
     cell: usize,
     opacity: u8,
-) -> Result<(RgbImage, LabelMap), DataError> {
+) -> Result<(RgbImage, IdMap), DataError> {
     let (picture, labels) = dataset.load(index)?;
     let mut small = fit_image(picture, cell);
     let map = labels.resize_nearest(small.width, small.height);
@@ -128,9 +128,9 @@ pub fn fit_image(picture: Image, cell: usize) -> Image {
 
 /// Lays the colours of labels over a picture of their size. Background and unlabelled pixels stay as they are; edges
 /// between labels become white, those of unlabelled regions black.
-pub fn paint_labels(
+pub fn paint_labels<L>(
     picture: &mut Image,
-    map: &LabelMap,
+    map: &LabelMap<L>,
     background: Option<u16>,
     opacity: u8,
     color: impl Fn(u16) -> [u8; 3],

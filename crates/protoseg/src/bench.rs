@@ -3,19 +3,19 @@
 use std::time::{Duration, Instant};
 
 use burn::tensor::{Distribution, Tensor};
-use protoseg_core::{ClassError, Classes, Image, LabelMap, NovelPixels, Preprocess, ScoreMap};
+use protoseg_core::{ClassError, Classes, Image, NovelPixels, Preprocess, RowMap, ScoreMap};
 
 pub use protoseg_kernels::peak_flops;
 
 use crate::{
     config::{ConfigError, NetworkConfig},
     device::cpu,
-    fixed::StepProfile,
+    inference::StepProfile,
+    method::capl::{method::Method, options::Preset},
     model::{FORMAT, Manifest, Model, Training},
     predict::Predictor,
-    prototype::{method::Method, options::Preset},
     register::PrototypeBank,
-    train::{NetworkPlan, Recipe, Trainer, TrainerConfig},
+    train::{NetworkPlan, OptimizerSettings, Trainer, TrainerConfig},
 };
 
 /// Base classes of the networks that are measured.
@@ -168,7 +168,7 @@ pub fn register(
     model.features(&image);
     for class in 0..novel {
         let row = (n_base + class) as u16;
-        let label = LabelMap::new(
+        let label = RowMap::new(
             size,
             size,
             (0..size * size).map(|at| if at % size < size / 2 { row } else { 0 }).collect(),
@@ -196,13 +196,14 @@ pub fn train(
     let device = cpu();
     device.seed(7);
     let (parts, options) = (Method::Capl.training(), Preset::Reference.options());
-    let config = TrainerConfig::new(network.rows, Some(0), parts, options, Recipe::reference(), 1000, 7);
+    let config =
+        TrainerConfig::new(network.rows, Some(0), parts, options, OptimizerSettings::reference(), 1000, 7);
     let mut trainer = Trainer::new(network.init(&device)?, config);
     let images = Tensor::<4>::random([batch, 3, crop, crop], Distribution::Normal(0.0, 1.0), &device);
     // Bands of six columns, shifted from image to image: five of the classes in each.
     let label = |image: usize, pixel: usize| ((pixel % crop / 6 + image) % 5) as u16;
-    let labels: Vec<LabelMap> = (0..batch)
-        .map(|image| LabelMap::new(crop, crop, (0..crop * crop).map(|pixel| label(image, pixel)).collect()))
+    let labels: Vec<RowMap> = (0..batch)
+        .map(|image| RowMap::new(crop, crop, (0..crop * crop).map(|pixel| label(image, pixel)).collect()))
         .collect();
     let mut times = Times::default();
     trainer.step(images.clone(), &labels);

@@ -13,14 +13,14 @@ use burn::tensor::TensorData;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    model::Model,
-    prototype::{
+    method::capl::{
         method::Parts,
         options::Options,
         support::{ClassSum, SupportSums},
     },
+    model::Model,
     register::{PrototypeBank, RegisterError},
-    weights::{Checkpoint, WeightsError, write_safetensors},
+    weights::{TensorFile, WeightsError, write_safetensors},
 };
 
 /// Novel classes of one model.
@@ -259,7 +259,7 @@ impl ClassPack {
     /// Reads a pack.
     pub fn load(path: &Path) -> Result<Self, PackError> {
         let wrong = |reason: String| PackError::Format { path: path.to_path_buf(), reason };
-        let file = Checkpoint::open(path)?;
+        let file = TensorFile::open(path)?;
         let listing = file.metadata.get(KEY).ok_or_else(|| wrong("it does not say that it is one".into()))?;
         let listing: Listing = serde_json::from_str(listing).map_err(|error| wrong(error.to_string()))?;
         if listing.format != FORMAT {

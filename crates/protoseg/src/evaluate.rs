@@ -4,16 +4,16 @@
 use std::collections::{HashMap, hash_map::Entry};
 
 use protoseg_core::{
-    Classes, Confusion, Image, LabelMap, Preprocess, Protocol, Remap, ScoreGrid, ScoreMap, Scores,
-    SupportDraw, SupportList,
+    Classes, Confusion, Image, Preprocess, Protocol, Remap, RowMap, ScoreGrid, ScoreMap, Scores, SupportDraw,
+    SupportList,
 };
 use protoseg_data::{Benchmark, DataError, Progress, scan};
 use rayon::prelude::*;
 
 use crate::{
+    method::capl::{gate::Gate, method::Parts, options::Options, support::SupportSums},
     model::Model,
     predict::Predictor,
-    prototype::{gamma::Gate, method::Parts, options::Options, support::SupportSums},
     register::RegisterError,
 };
 
@@ -113,10 +113,10 @@ pub struct Cell {
 pub struct Judged<'a> {
     pub name: &'a str,
     pub image: &'a Image,
-    pub truth: &'a LabelMap,
+    pub truth: &'a RowMap,
     /// What each cell made of it, in the order of [`Evaluated::cells`]. Under [`Protocol::Reference`] they are squares, and
     /// the image lies at their top left.
-    pub predicted: &'a [LabelMap],
+    pub predicted: &'a [RowMap],
 }
 
 /// What cannot be evaluated.
@@ -233,7 +233,7 @@ pub fn evaluate(
             Protocol::Reference => on_square(&truth),
             _ => truth.clone(),
         };
-        let predicted: Vec<LabelMap> = grids
+        let predicted: Vec<RowMap> = grids
             .into_par_iter()
             .zip(&mut cells)
             .zip(&predictors)
@@ -266,7 +266,7 @@ pub fn evaluate(
 }
 
 /// Labels of a grid's picture as the protocol looks it up; `target` has the size that is judged at.
-fn label(grid: ScoreGrid, protocol: Protocol, preprocess: &Preprocess, target: &LabelMap) -> LabelMap {
+fn label(grid: ScoreGrid, protocol: Protocol, preprocess: &Preprocess, target: &RowMap) -> RowMap {
     let (width, height) = (target.width, target.height);
     match protocol {
         Protocol::Exact | Protocol::B => ScoreMap::on_canvas(grid, preprocess, width, height).labels(),
@@ -278,13 +278,13 @@ fn label(grid: ScoreGrid, protocol: Protocol, preprocess: &Preprocess, target: &
 }
 
 /// A label map at the top left of a square of its longer side; nothing is judged in the rest.
-fn on_square(label: &LabelMap) -> LabelMap {
+fn on_square(label: &RowMap) -> RowMap {
     let side = label.width.max(label.height);
     let mut data = vec![protoseg_core::IGNORE; side * side];
     for (to, from) in data.chunks_exact_mut(side.max(1)).zip(label.data.chunks_exact(label.width.max(1))) {
         to[..label.width].copy_from_slice(from);
     }
-    LabelMap::new(side, side, data)
+    RowMap::new(side, side, data)
 }
 
 /// At most `limit` of these, evenly spread.

@@ -4,7 +4,7 @@
 //! compared with. Base classes learn theirs from many labelled images. A novel class gets its own from 1 to 10, without
 //! a gradient step, and without changing what the model knew.
 //!
-//! Data flows one way: image -> [`encoder`] -> [`decoder`] -> features; supports -> [`prototype`] -> classifier;
+//! Data flows one way: image -> [`encoder`] -> [`decoder`] -> features; supports -> [`method`] -> classifier;
 //! features and classifier -> scores. [`model::Model`] is all of it with names and preprocessing, and one file on disk.
 
 pub mod bench;
@@ -15,13 +15,13 @@ pub mod decoder;
 pub mod device;
 pub mod encoder;
 pub mod evaluate;
-pub mod fixed;
+pub mod inference;
 pub mod memory;
+pub mod method;
 pub mod model;
 pub mod network;
 pub mod nn;
 pub mod predict;
-pub mod prototype;
 pub mod register;
 pub mod support_check;
 pub mod train;

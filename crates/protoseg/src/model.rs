@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 use crate::{
     bridge::is_cpu,
     config::NetworkConfig,
-    fixed::FixedNetwork,
-    network::Network,
-    prototype::{
-        gamma::Gate,
+    inference::Extractor,
+    method::capl::{
+        gate::Gate,
         method::{Method, Parts},
         options::{Options, Preset},
     },
+    network::Network,
     weights::{
-        Checkpoint, Rename, WeightsError, assign, collect, for_each, import_gfsseg, shapes, write_safetensors,
+        Rename, TensorFile, WeightsError, assign, collect, for_each, import_gfsseg, shapes, write_safetensors,
     },
 };
 
@@ -68,7 +68,7 @@ pub struct Model {
     network: Network,
     pub device: Device,
     /// The extractor as it is used on the CPU, made when it is first needed.
-    fixed: OnceLock<FixedNetwork>,
+    fixed: OnceLock<Extractor>,
 }
 
 /// The manifest's key in the file's metadata.
@@ -139,10 +139,9 @@ impl Model {
     }
 
     /// The extractor for images on the model's canvas, as it is used on the CPU; none on other devices.
-    pub fn fixed(&self) -> Option<&FixedNetwork> {
+    pub fn fixed(&self) -> Option<&Extractor> {
         let size = self.manifest.preprocess.size;
-        is_cpu(&self.device)
-            .then(|| self.fixed.get_or_init(|| FixedNetwork::new(&self.network, [size, size])))
+        is_cpu(&self.device).then(|| self.fixed.get_or_init(|| Extractor::new(&self.network, [size, size])))
     }
 
     /// F of images, `[batch, 3, height, width]` -> `[batch, d, h, w]`; faster on the CPU if they are on the model's canvas.
@@ -157,7 +156,7 @@ impl Model {
     /// Reads a checkpoint of the GFS-Seg reference implementation. `classes` names its rows; `size` is the side of the
     /// canvas that the reference's evaluation preprocessing makes.
     pub fn import(path: &Path, classes: Classes, size: usize, device: &Device) -> Result<Self, ModelError> {
-        let checkpoint = Checkpoint::open(path)?;
+        let checkpoint = TensorFile::open(path)?;
         let (network_config, network) = import_gfsseg(&checkpoint, device)?;
         let rows = network_config.rows;
         if rows != classes.rows().len() {
@@ -190,8 +189,8 @@ impl Model {
         Self::open(path).map(|(manifest, _)| manifest)
     }
 
-    fn open(path: &Path) -> Result<(Manifest, Checkpoint), ModelError> {
-        let checkpoint = Checkpoint::open(path)?;
+    fn open(path: &Path) -> Result<(Manifest, TensorFile), ModelError> {
+        let checkpoint = TensorFile::open(path)?;
         let json = checkpoint
             .metadata
             .get(KEY)

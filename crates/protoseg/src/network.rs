@@ -9,12 +9,12 @@ use crate::{
     config::NetworkConfig,
     decoder::{Decoder, DecoderShape, Projector},
     encoder::Encoder,
-    nn::Cost,
-    prototype::{
-        gamma::{GammaMlp, Gate},
+    method::capl::{
+        gate::{GammaMlp, Gate},
         query::Dqce,
         support::Sce,
     },
+    nn::Cost,
 };
 
 /// A network. `encoder` and `decoder` together are the paper's F; `classifier` is P_cls.

@@ -5,9 +5,9 @@ use protoseg_core::{Image, ScoreGrid, ScoreMap, Tiling};
 
 use crate::{
     bridge::transposed,
+    method::capl::{cosine::scores, fusion::image_prototypes, gate::Gate, options::Options},
     model::Model,
     nn::upsample,
-    prototype::{cosine::scores, fusion::image_prototypes, gamma::Gate, options::Options},
     register::PrototypeBank,
 };
 

@@ -1,16 +1,16 @@
 //! Registration: a few labelled images of new classes become a classifier of old and new ones. No gradient.
 
 use burn::tensor::Tensor;
-use protoseg_core::{ClassError, Classes, Image, LabelMap};
+use protoseg_core::{ClassError, Classes, Image, RowMap};
 
 use crate::{
-    model::Model,
-    prototype::{
+    method::capl::{
         method::Parts,
         options::Options,
         pooling::masked_sums,
         support::{self, ClassSum, SupportSums},
     },
+    model::Model,
 };
 
 /// A labelled image of a novel class.
@@ -20,7 +20,7 @@ pub struct Support {
     pub novel: u16,
     pub image: Image,
     /// At the image's size. Rows of base classes may be labelled too: SCE uses them. Other novel classes are passed over.
-    pub label: LabelMap,
+    pub label: RowMap,
 }
 
 /// A classifier of base and novel classes, ready for any image.
@@ -59,7 +59,7 @@ impl Model {
     }
 
     /// The sums of a support whose features (`[1, d, h, w]`) are known. `label` is on the network's canvas.
-    pub fn pool_support(&self, novel: u16, features: Tensor<4>, label: &LabelMap) -> SupportSums {
+    pub fn pool_support(&self, novel: u16, features: Tensor<4>, label: &RowMap) -> SupportSums {
         let n_base = self.manifest.classes.n_base();
         // Other novel classes in the picture speak through their own supports only.
         let mut wanted = label.present();

@@ -2,13 +2,13 @@
 //! near, and which take pixels away.
 
 use burn::tensor::Tensor;
-use protoseg_core::{LabelMap, ScoreMap};
+use protoseg_core::{RowMap, ScoreMap};
 
 use crate::{
     class_pack::{ClassPack, PackClass, PackError, Shot},
+    method::capl::{cosine::unit, method::Parts, options::Options},
     model::Model,
     predict::Predictor,
-    prototype::{cosine::unit, method::Parts, options::Options},
     register::PrototypeBank,
 };
 
@@ -32,10 +32,10 @@ impl SupportCheck {
 }
 
 /// A support that is looked at again: its features (`[1, d, h, w]`), its labels on the canvas, and what was kept of it.
-pub struct Looked {
+pub struct CheckedSupport {
     pub features: Tensor<4>,
     /// As registration saw it.
-    pub label: LabelMap,
+    pub label: RowMap,
     /// The label of the class in it.
     pub own: u16,
     /// Width and height of the picture on the canvas.
@@ -49,7 +49,7 @@ pub fn check_supports(
     model: &Model,
     pack: &ClassPack,
     name: &str,
-    supports: &[Looked],
+    supports: &[CheckedSupport],
     parts: Parts,
     options: &Options,
 ) -> Result<SupportCheck, PackError> {
@@ -112,18 +112,18 @@ fn nearest(bank: &PrototypeBank, row: usize) -> Vec<(String, f32)> {
 }
 
 /// What is predicted on the picture's part of the canvas.
-fn labels(predictor: &Predictor<'_>, support: &Looked) -> Vec<u16> {
+fn labels(predictor: &Predictor<'_>, support: &CheckedSupport) -> Vec<u16> {
     let grid = predictor.grid(support.features.clone());
     let labels = ScoreMap::stretched(grid, support.label.width, support.label.height).labels();
     content(&labels, support.content).collect()
 }
 
 /// Where the class is, on the picture's part of the canvas.
-fn truth(support: &Looked) -> Vec<bool> {
+fn truth(support: &CheckedSupport) -> Vec<bool> {
     content(&support.label, support.content).map(|label| label == support.own).collect()
 }
 
-fn content(map: &LabelMap, (width, height): (usize, usize)) -> impl Iterator<Item = u16> + '_ {
+fn content(map: &RowMap, (width, height): (usize, usize)) -> impl Iterator<Item = u16> + '_ {
     map.data.chunks_exact(map.width.max(1)).take(height).flat_map(move |row| &row[..width]).copied()
 }
 

@@ -7,7 +7,7 @@ use protoseg::{
     bench::{self, Times},
     config::NetworkConfig,
     device::cpu,
-    fixed::StepProfile,
+    inference::StepProfile,
     memory,
     model::Model,
 };

@@ -8,8 +8,8 @@ use std::{
 use anyhow::{Result, bail};
 use protoseg::{
     evaluate::{Evaluated, Evaluation, UseOf, Variant, evaluate},
+    method::capl::options::Options,
     model::Model,
-    prototype::options::Options,
 };
 use protoseg_data::{Benchmark, create_dir};
 

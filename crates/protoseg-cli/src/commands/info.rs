@@ -6,8 +6,8 @@ use anyhow::Result;
 use protoseg::{
     core::ClassRole,
     device::cpu,
+    method::capl::options::Preset,
     model::{Manifest, Model},
-    prototype::options::Preset,
 };
 use serde::Serialize;
 

@@ -8,12 +8,12 @@ use std::{
 use anyhow::{Result, bail};
 use protoseg::{
     class_pack::{ClassPack, PackClass, Shot},
-    core::{ClassId, Fold, IGNORE, Image, LabelMap, SupportDraw},
+    core::{ClassId, Fold, IGNORE, RowMap, Support, SupportDraw},
     model::Model,
-    support_check::{Looked, SupportCheck, check_supports},
+    support_check::{CheckedSupport, SupportCheck, check_supports},
 };
 use protoseg_data::{
-    Benchmark, Dataset, Example, LoadedExample,
+    Benchmark, Dataset, SupportFiles,
     reader::coco::{self, CocoSplit},
     scan,
 };
@@ -41,7 +41,7 @@ pub fn run(args: &Register) -> Result<()> {
     let shots: usize = source.classes.iter().map(|(_, shots)| shots.len()).sum();
     let bar = Bar::new("supports");
     let mut done = 0;
-    let mut looked: Vec<Vec<Looked>> = Vec::new();
+    let mut looked: Vec<Vec<CheckedSupport>> = Vec::new();
     for (name, supports) in &source.classes {
         let (mut shots_of, mut looked_of) = (Vec::new(), Vec::new());
         for support in supports {
@@ -101,13 +101,14 @@ fn refuse_names(source: &Supports, model: &Model, pack: &mut ClassPack, args: &R
 }
 
 /// Features and sums of a support.
-fn look(model: &Model, source: &Supports, support: &Support) -> Result<(Looked, Shot)> {
-    let LoadedExample { image, label, pixels } = source.load(support)?;
+fn look(model: &Model, source: &Supports, support: &Source) -> Result<(CheckedSupport, Shot)> {
+    let loaded = source.load(support)?;
+    let (image, pixels) = (loaded.image(), loaded.pixels());
     let preprocess = &model.manifest.preprocess;
     let content = preprocess.content(image.width, image.height);
-    let label = preprocess.label(&label);
-    let features = model.features(&image);
-    let sums = model.pool_support(OWN, features.clone(), &label);
+    let label = preprocess.label(loaded.labels());
+    let features = model.features(image);
+    let sums = model.pool_support(Support::ROW, features.clone(), &label);
     let Some(shot) = Shot::new(&support.name(source), pixels, sums) else {
         bail!(
             "support `{}` shows too little of its class: none of its {pixels} pixels is left at the model's input size of {}\n\
@@ -116,15 +117,12 @@ fn look(model: &Model, source: &Supports, support: &Support) -> Result<(Looked, 
             preprocess.size
         );
     };
-    Ok((Looked { features, label, own: OWN, content, shot: shot.clone() }, shot))
+    Ok((CheckedSupport { features, label, own: Support::ROW, content, shot: shot.clone() }, shot))
 }
-
-/// The label of the class that a support is of. No base class has it, and it is not [`IGNORE`].
-const OWN: u16 = IGNORE - 1;
 
 /// All supports by class, in the order they were given.
 struct Supports {
-    classes: Vec<(String, Vec<Support>)>,
+    classes: Vec<(String, Vec<Source>)>,
     dataset: Option<Box<dyn Dataset>>,
     /// The model's row of each class of the data set that it knows.
     rows: HashMap<u16, u16>,
@@ -133,12 +131,12 @@ struct Supports {
     known: u16,
 }
 
-enum Support {
-    Files(Example),
+enum Source {
+    Files(SupportFiles),
     Sample { index: usize, class: ClassId },
 }
 
-impl Support {
+impl Source {
     fn name(&self, source: &Supports) -> String {
         match self {
             Self::Files(example) => {
@@ -169,11 +167,11 @@ impl Supports {
                 bail!("class `{name}` is given twice\nhint: give all its supports behind one --class");
             }
             let examples = paths.iter().map(|path| read_path(&name, path)).collect::<Result<Vec<_>>>()?;
-            source.classes.push((name, examples.into_iter().flatten().map(Support::Files).collect()));
+            source.classes.push((name, examples.into_iter().flatten().map(Source::Files).collect()));
         }
         if let Some(path) = &args.supports {
             let before = source.classes.len();
-            for example in Example::read_json(path)? {
+            for example in SupportFiles::read_json(path)? {
                 match source.classes.iter_mut().position(|(name, _)| *name == example.class) {
                     Some(place) if place < before => {
                         bail!(
@@ -182,8 +180,8 @@ impl Supports {
                             path.display()
                         )
                     }
-                    Some(place) => source.classes[place].1.push(Support::Files(example)),
-                    None => source.classes.push((example.class.clone(), vec![Support::Files(example)])),
+                    Some(place) => source.classes[place].1.push(Source::Files(example)),
+                    None => source.classes.push((example.class.clone(), vec![Source::Files(example)])),
                 }
             }
         }
@@ -212,7 +210,7 @@ impl Supports {
             let mut supports = Vec::new();
             for index in 0..dataset.samples().len() {
                 if supports.len() < most && dataset.labels(index)?.map.data.contains(&class.id.0) {
-                    supports.push(Support::Sample { index, class: class.id });
+                    supports.push(Source::Sample { index, class: class.id });
                 }
             }
             if !supports.is_empty() {
@@ -239,7 +237,7 @@ impl Supports {
         };
         let (list, drawn) = scan(dataset, &benchmark.train)?.draw_supports(dataset, &fold, draw)?;
         for ((class, samples), &id) in list.classes.iter().zip(drawn).zip(fold.novel()) {
-            let supports = samples.into_iter().map(|index| Support::Sample { index, class: id }).collect();
+            let supports = samples.into_iter().map(|index| Source::Sample { index, class: id }).collect();
             self.classes.push((class.class.clone(), supports));
         }
         self.dataset = Some(benchmark.dataset);
@@ -254,24 +252,19 @@ impl Supports {
             base.filter_map(|(row, class)| Some((dataset.classes().id(&class.name)?.0, row))).collect();
     }
 
-    fn load(&self, support: &Support) -> Result<LoadedExample> {
-        let (index, class) = match support {
-            Support::Files(example) => return Ok(example.load(OWN, self.n_base, self.known)?),
-            Support::Sample { index, class } => (*index, class.0),
+    fn load(&self, source: &Source) -> Result<Support> {
+        let (index, class) = match source {
+            Source::Files(files) => return Ok(files.load(self.n_base, self.known)?),
+            Source::Sample { index, class } => (*index, class.0),
         };
         let Some(dataset) = &self.dataset else { bail!("a sample without its data set") };
-        let (image, mut label): (Image, LabelMap) = dataset.load(index)?;
-        let mut pixels = 0;
-        for id in &mut label.data {
-            *id = match *id {
-                id if id == class => {
-                    pixels += 1;
-                    OWN
-                }
-                id => self.rows.get(&id).copied().unwrap_or(IGNORE),
-            };
-        }
-        Ok(LoadedExample { image, label, pixels })
+        let (image, labels) = dataset.load(index)?;
+        let row = |&id: &u16| match id {
+            id if id == class => Support::ROW,
+            id => self.rows.get(&id).copied().unwrap_or(IGNORE),
+        };
+        let rows = RowMap::new(labels.width, labels.height, labels.data.iter().map(row).collect());
+        Ok(Support::new(source.name(self), image, rows).map_err(protoseg_data::DataError::from)?)
     }
 }
 
@@ -313,17 +306,17 @@ fn has_ending(path: &str, ending: &str) -> bool {
     Path::new(path).extension().is_some_and(|own| own.eq_ignore_ascii_case(ending))
 }
 
-fn read_path(name: &str, path: &str) -> Result<Vec<Example>> {
+fn read_path(name: &str, path: &str) -> Result<Vec<SupportFiles>> {
     if Path::new(path).is_dir() {
-        return Ok(Example::read_folder(name, Path::new(path))?);
+        return Ok(SupportFiles::read_folder(name, Path::new(path))?);
     }
     if has_ending(path, "txt") {
-        return Ok(Example::read_list(name, Path::new(path))?);
+        return Ok(SupportFiles::read_list(name, Path::new(path))?);
     }
     // The last colon that leaves two names: a drive of Windows has one too.
     match path.rsplit_once(':') {
         Some((image, mask)) if !image.is_empty() && !mask.is_empty() => {
-            Ok(vec![Example::new(name, Path::new(image), Path::new(mask))])
+            Ok(vec![SupportFiles::new(name, Path::new(image), Path::new(mask))])
         }
         _ => bail!(
             "`{path}` is no support of class `{name}`\n\

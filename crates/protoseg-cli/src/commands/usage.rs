@@ -7,11 +7,11 @@ use protoseg::{
     class_pack::ClassPack,
     device,
     evaluate::UseOf,
-    model::Model,
-    prototype::{
+    method::capl::{
         method::Parts,
         options::{Options, Preset},
     },
+    model::Model,
 };
 
 use crate::cli::Usage;

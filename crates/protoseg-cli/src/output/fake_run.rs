@@ -1,7 +1,7 @@
 //! A run that never was, for tests of what shows and stores one.
 
 use protoseg::{
-    core::{Image, LabelMap},
+    core::{Image, RowMap},
     train::{End, EpochEvent, Event, Shown, Start, StepEvent, Validation},
 };
 
@@ -86,8 +86,8 @@ pub fn shown(name: &str, width: usize, height: usize) -> Shown {
     Shown {
         name: name.into(),
         image: Image::new(width, height, image.collect()),
-        truth: LabelMap::new(width, height, draw(0)),
-        predicted: LabelMap::new(width, height, draw(1)),
+        truth: RowMap::new(width, height, draw(0)),
+        predicted: RowMap::new(width, height, draw(1)),
     }
 }
 

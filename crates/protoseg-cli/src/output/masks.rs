@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use protoseg::core::{ClassRole, IGNORE, Image, LabelMap, ScoreMap, best};
+use protoseg::core::{ClassRole, IGNORE, Image, RowMap, ScoreMap, best};
 use protoseg_data::{
     DataError, create_dir,
     mask::{encode_gray_png, encode_palette_png, encode_values_png},
@@ -105,7 +105,7 @@ pub struct Annotation {
 
 /// What every pixel came to.
 struct Pixels {
-    labels: LabelMap,
+    labels: RowMap,
     /// Probability of the label, of 255; empty where nobody asks.
     confidence: Vec<u8>,
     /// Of each class, of 255; empty where nobody asks.
@@ -196,7 +196,7 @@ impl MaskWriter {
                 }
             }
         });
-        let labels = LabelMap::new(map.width, map.height, labels);
+        let labels = RowMap::new(map.width, map.height, labels);
         Pixels { labels, confidence: confident, probability: probable }
     }
 
@@ -256,7 +256,7 @@ struct CocoRuns<'a> {
 }
 
 fn annotation(class: u16, pixels: &Pixels) -> Annotation {
-    let LabelMap { width, height, data } = &pixels.labels;
+    let RowMap { width, height, data, .. } = &pixels.labels;
     let mask: Vec<bool> = data.iter().map(|&label| label == class).collect();
     let sure = mask.iter().zip(&pixels.confidence).filter(|(is_class, _)| **is_class);
     let (count, sum) =

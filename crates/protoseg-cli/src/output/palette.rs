@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Write};
 
 use protoseg::{
     class_pack::ClassPack,
-    core::{ClassId, Classes, Image, LabelMap},
+    core::{ClassId, Classes, Image, RowMap},
 };
 use protoseg_data::{paint_labels, palette::voc_color};
 
@@ -60,7 +60,7 @@ impl Palette {
     }
 
     /// A picture with labels over it; the labels may be of another size.
-    pub fn painted(&self, picture: &Image, labels: &LabelMap) -> Image {
+    pub fn painted(&self, picture: &Image, labels: &RowMap) -> Image {
         let mut picture = picture.clone();
         let labels = labels.resize_nearest(picture.width, picture.height);
         paint_labels(&mut picture, &labels, self.background, OPACITY, |row| self.color(row));
@@ -68,8 +68,8 @@ impl Palette {
     }
 
     /// The rows that occur in these maps, without the background.
-    pub fn present<'a>(&self, maps: impl IntoIterator<Item = &'a LabelMap>) -> Vec<u16> {
-        let mut present: BTreeSet<u16> = maps.into_iter().flat_map(LabelMap::present).collect();
+    pub fn present<'a>(&self, maps: impl IntoIterator<Item = &'a RowMap>) -> Vec<u16> {
+        let mut present: BTreeSet<u16> = maps.into_iter().flat_map(RowMap::present).collect();
         present.retain(|&row| Some(row) != self.background);
         present.into_iter().collect()
     }
@@ -94,7 +94,7 @@ impl Palette {
     }
 
     /// A painted picture at its own size with the legend of what is on it below.
-    pub fn overlay(&self, picture: &Image, labels: &LabelMap) -> Image {
+    pub fn overlay(&self, picture: &Image, labels: &RowMap) -> Image {
         const EDGE: usize = 8;
         let painted = self.painted(picture, labels);
         let present = self.present([labels]);
@@ -139,7 +139,7 @@ mod tests {
     fn an_overlay_keeps_the_picture_and_names_what_is_on_it() {
         let palette = Palette::new(&Classes::new(&["background", "cow"], &["duck"]).unwrap());
         let picture = Image::new(200, 20, vec![100; 200 * 20 * 3]);
-        let labels = LabelMap::new(200, 20, (0..4000).map(|at| if at % 200 < 100 { 0 } else { 2 }).collect());
+        let labels = RowMap::new(200, 20, (0..4000).map(|at| if at % 200 < 100 { 0 } else { 2 }).collect());
         let overlay = palette.overlay(&picture, &labels);
         assert_eq!((overlay.width, overlay.height), (200, 20 + 24 + 16));
         assert_eq!(overlay.data[..3], [100; 3]);

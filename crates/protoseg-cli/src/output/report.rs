@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use protoseg::{
-    core::{ClassRole, IGNORE, Image, LabelMap, Remap},
+    core::{ClassRole, IGNORE, Image, Remap, RowMap},
     evaluate::{Evaluated, Evaluation, Judged, UseOf},
 };
 use protoseg_data::{Benchmark, fit_image, picture::encode_jpeg};
@@ -39,8 +39,8 @@ pub struct Strips {
 struct Strip {
     name: String,
     image: Image,
-    truth: LabelMap,
-    predicted: Vec<LabelMap>,
+    truth: RowMap,
+    predicted: Vec<RowMap>,
 }
 
 impl Strips {
@@ -105,9 +105,9 @@ impl Strips {
 impl Strip {
     fn new(judged: &Judged<'_>, columns: &[(usize, String)]) -> Self {
         let (width, height) = (judged.truth.width, judged.truth.height);
-        let cut = |map: &LabelMap| {
+        let cut = |map: &RowMap| {
             let rows = map.data.chunks_exact(map.width.max(1)).take(height);
-            LabelMap::new(width, height, rows.flat_map(|row| &row[..width]).copied().collect())
+            RowMap::new(width, height, rows.flat_map(|row| &row[..width]).copied().collect())
         };
         Self {
             name: judged.name.to_string(),

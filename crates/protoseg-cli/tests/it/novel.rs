@@ -8,12 +8,12 @@ use std::{
 
 use protoseg::{
     config::NetworkConfig,
-    core::{Classes, Image, LabelMap, Preprocess},
+    core::{Classes, Image, Preprocess, RowMap},
     decoder::DecoderKind,
     device::cpu,
     encoder::{EncoderConfig, ResNetConfig},
+    method::capl::{method::Method, options::Preset},
     model::{Manifest, Model, Training},
-    prototype::{method::Method, options::Preset},
 };
 use protoseg_data::{
     mask::{read_index_mask, write_index_mask},
@@ -41,7 +41,7 @@ impl Desk {
             write_image(&desk.path(&format!("photo{photo}.png")), &Image::new(width, height, pixels))
                 .unwrap();
             let label = |at: usize| u16::from(at % width * 3 > width && at / width * 2 > height);
-            let mask = LabelMap::new(width, height, (0..width * height).map(label).collect());
+            let mask = RowMap::new(width, height, (0..width * height).map(label).collect());
             write_index_mask(&desk.path(&format!("mask{photo}.png")), &mask).unwrap();
         }
         desk
@@ -186,13 +186,13 @@ fn supports_in_every_form_are_the_same() {
 fn base_labels_feed_sce_and_no_sce_leaves_them() {
     let desk = Desk::new();
     let row = |at: usize| [2, 2, 7, 8][at / 1024];
-    let label = LabelMap::new(64, 64, (0..64 * 64).map(row).collect());
+    let label = RowMap::new(64, 64, (0..64 * 64).map(row).collect());
     write_index_mask(&desk.path("multi.png"), &label).unwrap();
     let json = r#"[{"class": "swan", "image": "photo2.png", "mask": "multi.png", "base_labels": true}]"#;
     fs::write(desk.path("swan.json"), json).unwrap();
     let refused = desk.refused("register --model model.safetensors --supports swan.json -o swan.pack");
     assert!(refused.contains("multi.png") && refused.contains("ids `7`, `8`"), "{refused}");
-    let label = LabelMap::new(64, 64, (0..64 * 64).map(|at| row(at).min(7)).collect());
+    let label = RowMap::new(64, 64, (0..64 * 64).map(|at| row(at).min(7)).collect());
     write_index_mask(&desk.path("multi.png"), &label).unwrap();
     fs::write(desk.path("swan.json"), json.replace("\"base_labels\"", "\"value\": 7, \"base_labels\""))
         .unwrap();
@@ -262,7 +262,7 @@ fn tiles_abstention_and_logits() {
     let sure = read_index_mask(&desk.path("sure/index/photo0.png")).unwrap();
     assert!(sure.data.iter().all(|&label| label == 255), "nothing is certain");
     desk.done("predict --model model.safetensors photo0.png -o out --logits logits.safetensors");
-    let logits = protoseg::weights::Checkpoint::open(&desk.path("logits.safetensors")).unwrap();
+    let logits = protoseg::weights::TensorFile::open(&desk.path("logits.safetensors")).unwrap();
     assert_eq!(logits.shape("logits"), Some(&[3, SIZE, SIZE][..]));
     assert!(desk.refused("predict --model model.safetensors photo0.png -o out").contains("--force"));
 }
@@ -292,7 +292,7 @@ fn what_cannot_be_is_said_and_nothing_is_lost() {
 
     fs::write(desk.path("broken.png"), &fs::read(desk.path("photo0.png")).unwrap()[..200]).unwrap();
     says(&register("--class swan=broken.png:mask0.png"), &["broken.png", "hint"]);
-    let empty = LabelMap::new(80, 60, vec![0; 4800]);
+    let empty = RowMap::new(80, 60, vec![0; 4800]);
     write_index_mask(&desk.path("empty.png"), &empty).unwrap();
     says(&register("--class swan=photo0.png:empty.png"), &["empty.png", "swan", "no pixel"]);
     says(&register("--class swan=photo1.png:mask0.png"), &["mask0.png", "photo1.png", "80 x 60"]);
@@ -380,7 +380,7 @@ fn an_evaluation_writes_its_results_and_report() {
             let shade = |at: usize| [(at % 48) * 5, (at / 48) * 5, place * 40].map(|value| value as u8);
             let pixels = (0..48 * 48).flat_map(shade).collect();
             let label = |at: usize| if at % 48 < 20 { (place % 2 + 1) as u16 } else { [0, 3][at / 1152] };
-            let labels = LabelMap::new(48, 48, (0..48 * 48).map(label).collect());
+            let labels = RowMap::new(48, 48, (0..48 * 48).map(label).collect());
             let image = Image::new(48, 48, pixels);
             write_image(&desk.path(&format!("data/images/{split}/{place}.png")), &image).unwrap();
             write_index_mask(&desk.path(&format!("data/masks/{split}/{place}.png")), &labels).unwrap();

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use protoseg::core::{Image, LabelMap};
+use protoseg::core::{Image, RowMap};
 use protoseg_data::{mask::write_index_mask, picture::write_image};
 
 use crate::run::{Answer, protoseg, protoseg_in};
@@ -31,7 +31,7 @@ fn data_and_plan(folder: &Path) -> PathBuf {
         let name = format!("stripes-{picture:02}");
         let image = Image::new(SIDE, SIDE, pixels);
         write_image(&folder.join(format!("data/images/{name}.png")), &image).unwrap();
-        let label = LabelMap::new(SIDE, SIDE, labels);
+        let label = RowMap::new(SIDE, SIDE, labels);
         write_index_mask(&folder.join(format!("data/masks/{name}.png")), &label).unwrap();
     }
     let plan = folder.join("plan.toml");

@@ -1,7 +1,7 @@
 //! A plan carried out backwards in thought and forwards in work: from the crop we ask which window each step before
 //! it has to deliver, then run the steps on those windows only.
 
-use super::{Augment, AugmentPlan};
+use super::{Augment, AugmentDraw};
 use crate::transform::{
     Axis, Bilinear, Blur, Normalise, Patch, Pixel, Placement, Rotation, Rows, Window, planes_row,
 };
@@ -25,7 +25,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    pub fn new(augment: &Augment, plan: &AugmentPlan, width: usize, height: usize) -> Self {
+    pub fn new(augment: &Augment, plan: &AugmentDraw, width: usize, height: usize) -> Self {
         let axes = (Axis::by_factor(width, plan.scale), Axis::by_factor(height, plan.scale));
         let (width, height) = (axes.0.to, axes.1.to);
         let placement = Placement::new((width, height), augment.crop, plan.offset);
@@ -85,7 +85,7 @@ impl Geometry {
     }
 
     /// Writes the labels of the crop. Every step picks labels, so one look-up does them all.
-    pub fn label(&self, crop: usize, label: &LabelMap, data: &mut [u16]) {
+    pub fn label<L>(&self, crop: usize, label: &LabelMap<L>, data: &mut [u16]) {
         let (x, y) = self.axes;
         let columns = x.nearest(0, x.to);
         let lines: Vec<usize> = y.nearest(0, y.to).into_iter().map(|y| y * label.width).collect();

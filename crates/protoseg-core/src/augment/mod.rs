@@ -41,7 +41,7 @@ pub struct Augment {
 /// What happens to one picture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AugmentPlan {
+pub struct AugmentDraw {
     pub scale: f64,
     /// Degrees, counter-clockwise.
     pub rotate: Option<f64>,
@@ -73,7 +73,7 @@ impl Augment {
     ///
     /// # Panics
     /// If a probability is not between 0 and 1.
-    pub fn sample(&self, rng: &mut impl Rng, width: usize, height: usize) -> AugmentPlan {
+    pub fn sample(&self, rng: &mut impl Rng, width: usize, height: usize) -> AugmentDraw {
         let between = |rng: &mut _, [low, high]: [f64; 2]| low + (high - low) * Rng::random::<f64>(rng);
         let scale = between(rng, self.scale);
         let rotate = rng.random_bool(self.rotate_p).then(|| between(rng, self.rotate));
@@ -81,7 +81,7 @@ impl Augment {
         let flip = rng.random_bool(self.flip_p);
         let scaled = (Axis::by_factor(width, scale).to, Axis::by_factor(height, scale).to);
         let (right, down) = Placement::freedom(scaled, self.crop);
-        AugmentPlan {
+        AugmentDraw {
             scale,
             rotate,
             blur,
@@ -96,7 +96,12 @@ impl Augment {
     /// # Panics
     /// If image and label differ in size or have no pixel, if the crop has none, or if the plan was drawn for
     /// another size.
-    pub fn apply(&self, plan: &AugmentPlan, image: &Image, label: &LabelMap) -> (Vec<f32>, LabelMap) {
+    pub fn apply<L>(
+        &self,
+        plan: &AugmentDraw,
+        image: &Image,
+        label: &LabelMap<L>,
+    ) -> (Vec<f32>, LabelMap<L>) {
         let area = self.crop * self.crop;
         let mut values = vec![0.0; 3 * area];
         let mut labels = vec![0; area];
@@ -109,11 +114,11 @@ impl Augment {
     ///
     /// # Panics
     /// As [`Augment::apply`], or if the memory is not of a crop's size.
-    pub fn apply_into(
+    pub fn apply_into<L>(
         &self,
-        plan: &AugmentPlan,
+        plan: &AugmentDraw,
         image: &Image,
-        label: &LabelMap,
+        label: &LabelMap<L>,
         values: &mut [f32],
         labels: &mut [u16],
     ) {

@@ -1,8 +1,8 @@
 //! The meaning of an augmentation: every step on the whole picture, pixel by pixel, in double precision. For tests.
 
-use super::{Augment, AugmentPlan};
+use super::{Augment, AugmentDraw};
 use crate::transform::{Axis, Placement, Rotation};
-use crate::{IGNORE, Image, LabelMap};
+use crate::{IGNORE, Image, RowMap};
 
 type Colour = [f64; 3];
 
@@ -39,7 +39,7 @@ impl<T: Copy> Grid<T> {
 }
 
 /// What [`Augment::apply`] has to give.
-pub fn apply(augment: &Augment, plan: &AugmentPlan, image: &Image, label: &LabelMap) -> (Vec<f32>, LabelMap) {
+pub fn apply(augment: &Augment, plan: &AugmentDraw, image: &Image, label: &RowMap) -> (Vec<f32>, RowMap) {
     let border = augment.border.map(f64::from);
     let mut colours = scale(image, plan.scale);
     let mut labels = scale_label(label, plan.scale);
@@ -61,7 +61,7 @@ pub fn apply(augment: &Augment, plan: &AugmentPlan, image: &Image, label: &Label
         ((colour[c] - f64::from(augment.mean[c])) / f64::from(augment.std[c])) as f32
     };
     let planes = (0..3).flat_map(|c| colours.data.iter().map(move |colour| value(c, colour))).collect();
-    (planes, LabelMap::new(labels.width, labels.height, labels.data))
+    (planes, RowMap::new(labels.width, labels.height, labels.data))
 }
 
 fn mix(a: Colour, b: Colour, weight: f64) -> Colour {
@@ -82,7 +82,7 @@ fn scale(image: &Image, factor: f64) -> Grid<Colour> {
     })
 }
 
-fn scale_label(label: &LabelMap, factor: f64) -> Grid<u16> {
+fn scale_label(label: &RowMap, factor: f64) -> Grid<u16> {
     let (x, y) = (Axis::by_factor(label.width, factor), Axis::by_factor(label.height, factor));
     let (columns, lines) = (x.nearest(0, x.to), y.nearest(0, y.to));
     Grid::new(x.to, y.to, |x, y| label.data[lines[y] * label.width + columns[x]])

@@ -1,21 +1,21 @@
 use super::*;
-use crate::IGNORE;
 use crate::golden::{Golden, worst};
+use crate::{IGNORE, RowMap};
 use proptest::prelude::*;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 /// Nothing happens, and values stay on the 0..255 scale.
-fn still(crop: usize) -> (Augment, AugmentPlan) {
+fn still(crop: usize) -> (Augment, AugmentDraw) {
     let mean = [123.675, 116.28, 103.53];
     let augment = Augment { border: mean, mean: [0.0; 3], std: [1.0; 3], ..Augment::reference(crop) };
-    let plan = AugmentPlan { scale: 1.0, rotate: None, blur: false, flip: false, offset: (0, 0) };
+    let plan = AugmentDraw { scale: 1.0, rotate: None, blur: false, flip: false, offset: (0, 0) };
     (augment, plan)
 }
 
 /// Compares one plan, in a crop that holds the whole result, with a golden picture of any shape.
-fn assert_golden(name: &str, change: impl FnOnce(&mut AugmentPlan)) {
+fn assert_golden(name: &str, change: impl FnOnce(&mut AugmentDraw)) {
     let Some(golden) = Golden::open() else { return };
     let (shape, want) = golden.floats(&format!("{name}.image"));
     let (height, width) = (shape[0], shape[1]);
@@ -63,12 +63,12 @@ fn crop_and_padding_are_the_reference_s() {
 }
 
 /// Noise and labels of any size up to 30 pixels a side.
-fn pictures() -> impl Strategy<Value = (Image, LabelMap)> {
+fn pictures() -> impl Strategy<Value = (Image, RowMap)> {
     (1usize..31, 1usize..31, any::<u64>()).prop_map(|(width, height, seed)| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let bytes = (0..width * height * 3).map(|_| rng.random()).collect();
         let labels = (0..width * height).map(|_| [0, 1, 2, 300, IGNORE][rng.random_range(0..5)]).collect();
-        (Image::new(width, height, bytes), LabelMap::new(width, height, labels))
+        (Image::new(width, height, bytes), RowMap::new(width, height, labels))
     })
 }
 
@@ -81,7 +81,7 @@ fn recipes() -> impl Strategy<Value = (Augment, u64)> {
     })
 }
 
-fn plan(augment: &Augment, seed: u64, image: &Image) -> AugmentPlan {
+fn plan(augment: &Augment, seed: u64, image: &Image) -> AugmentDraw {
     augment.sample(&mut ChaCha8Rng::seed_from_u64(seed), image.width, image.height)
 }
 
@@ -158,7 +158,7 @@ fn the_same_seed_draws_the_same_plan_and_all_of_the_range() {
     let augment = Augment::reference(473);
     let draw = |seed| augment.sample(&mut ChaCha8Rng::seed_from_u64(seed), 500, 375);
     assert_eq!(draw(7), draw(7));
-    let plans: Vec<AugmentPlan> = (0..400).map(draw).collect();
+    let plans: Vec<AugmentDraw> = (0..400).map(draw).collect();
     let share = |count: usize| count as f64 / plans.len() as f64;
     assert!((share(plans.iter().filter(|plan| plan.flip).count()) - 0.5).abs() < 0.1);
     assert!((share(plans.iter().filter(|plan| plan.rotate.is_some()).count()) - 0.5).abs() < 0.1);

@@ -3,7 +3,7 @@
 use super::math::{Color, Vec3, vec3};
 use super::noise;
 use super::rng::Rng;
-use crate::raster::{Image, LabelMap};
+use crate::raster::{IdMap, Image};
 
 /// The two classes that cover most of a pixel, the larger first.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,7 +95,7 @@ impl Canvas {
 
     /// Exposure, colour cast, lens falloff and sensor noise, then 8 bits; and the class that covers most of each
     /// pixel.
-    pub fn develop(&self, film: &Film) -> (Image, LabelMap) {
+    pub fn develop(&self, film: &Film) -> (Image, IdMap) {
         let mut data = vec![0; self.width * self.height * 3];
         let (cx, cy) = (self.width as f32 / 2.0, self.height as f32 / 2.0);
         let corner = film.vignette / (cx * cx + cy * cy);
@@ -117,7 +117,7 @@ impl Canvas {
             pixel[2] = tone(c.z, dust >> 20);
         }
         let labels = self.covers.iter().map(|cover| u16::from(cover.label)).collect();
-        (Image::new(self.width, self.height, data), LabelMap::new(self.width, self.height, labels))
+        (Image::new(self.width, self.height, data), IdMap::new(self.width, self.height, labels))
     }
 }
 

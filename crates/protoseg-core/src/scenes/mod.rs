@@ -36,7 +36,7 @@ mod tests;
 
 pub use kind::{CLASS_NAMES, novel_classes};
 
-use crate::raster::{Image, LabelMap};
+use crate::raster::{IdMap, Image};
 use rng::Rng;
 use settings::Setting;
 
@@ -53,7 +53,7 @@ impl Scenes {
     ///
     /// The composition depends on the aspect of the picture only: the same index at twice the size is, but for
     /// rounding, the same scene.
-    pub fn draw(&self, index: u64) -> (Image, LabelMap) {
+    pub fn draw(&self, index: u64) -> (Image, IdMap) {
         assert!(
             self.width > 0 && self.height > 0,
             "a scene of {} x {} has no pixels",

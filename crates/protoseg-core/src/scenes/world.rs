@@ -9,7 +9,7 @@ use super::model::{Frame, Model, Shape};
 use super::render::{Painter, ShadowMask};
 use super::rng::Rng;
 use super::things::{self, Whereabouts};
-use crate::raster::{Image, LabelMap};
+use crate::raster::{IdMap, Image};
 
 pub struct World {
     pub canvas: Canvas,
@@ -221,7 +221,7 @@ impl World {
     }
 
     /// Paints all that has been added and develops the picture.
-    pub fn finish(mut self) -> (Image, LabelMap) {
+    pub fn finish(mut self) -> (Image, IdMap) {
         for model in std::mem::take(&mut self.backdrops) {
             self.painter(0.0, 0.0).draw(&model);
         }

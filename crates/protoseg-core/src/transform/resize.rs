@@ -127,7 +127,7 @@ fn pick_columns(mixed: &[f32], columns: &[Tap], row: &mut [Pixel]) {
 }
 
 /// A window of the resized label map.
-pub fn nearest(label: &LabelMap, (x, y): (Axis, Axis), window: Window) -> LabelMap {
+pub fn nearest<L>(label: &LabelMap<L>, (x, y): (Axis, Axis), window: Window) -> LabelMap<L> {
     let columns = x.nearest(window.left, window.width);
     let mut data = Vec::with_capacity(window.width * window.height);
     for y in y.nearest(window.top, window.height) {

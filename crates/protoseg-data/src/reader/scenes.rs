@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use protoseg_core::scenes::{CLASS_NAMES, Scenes, novel_classes};
-use protoseg_core::{ClassId, ClassTable, Fold, FoldError, Image, LabelMap};
+use protoseg_core::{ClassId, ClassTable, Fold, FoldError, IdMap, Image};
 
 use crate::shapes::Labels;
 use crate::{Contents, DataError, Dataset, Sample, Split};
@@ -25,7 +25,7 @@ pub const MIN_SUPPORT_PIXELS: u64 = (WIDTH * HEIGHT / 20) as u64;
 /// run comes back to it every epoch.
 pub struct ScenesDataset {
     contents: Contents,
-    drawn: Vec<OnceLock<(Image, LabelMap)>>,
+    drawn: Vec<OnceLock<(Image, IdMap)>>,
 }
 
 /// The data set; nothing is drawn yet.
@@ -51,11 +51,11 @@ pub fn folds(table: &ClassTable) -> Result<Vec<Fold>, FoldError> {
 }
 
 impl ScenesDataset {
-    fn scene(&self, index: usize) -> &(Image, LabelMap) {
+    fn scene(&self, index: usize) -> &(Image, IdMap) {
         self.drawn[index].get_or_init(|| self.draw(index))
     }
 
-    fn draw(&self, index: usize) -> (Image, LabelMap) {
+    fn draw(&self, index: usize) -> (Image, IdMap) {
         let mut place = index;
         let mut splits = SPLITS.iter();
         let seed = loop {
@@ -86,7 +86,7 @@ impl Dataset for ScenesDataset {
         true
     }
 
-    fn load(&self, index: usize) -> Result<(Image, LabelMap), DataError> {
+    fn load(&self, index: usize) -> Result<(Image, IdMap), DataError> {
         Ok(self.scene(index).clone())
     }
 }

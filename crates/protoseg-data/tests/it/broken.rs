@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use protoseg_core::{ClassTable, LabelMap};
+use protoseg_core::{ClassTable, IdMap};
 use protoseg_data::picture::read_image;
 use protoseg_data::reader::coco::{self, find_splits};
 use protoseg_data::reader::folder::{self, FolderOptions};
@@ -198,7 +198,7 @@ fn masks_that_are_not_masks() {
     assert_says(&open().unwrap().labels(0).unwrap_err(), &["masks/a.jpg", "JPEG", "as PNG"]);
     folder.write("labelmap.txt", "background:0,0,0::\ncow:128,0,0::\n");
     std::fs::remove_file(folder.path().join("masks/a.jpg")).unwrap();
-    folder.color_mask("masks/a.png", &LabelMap::new(2, 1, vec![0, 1]), |label| [label as u8 * 127, 0, 0]);
+    folder.color_mask("masks/a.png", &IdMap::new(2, 1, vec![0, 1]), |label| [label as u8 * 127, 0, 0]);
     assert_says(
         &open().unwrap().labels(0).unwrap_err(),
         &["masks/a.png", "colour `127,0,0` at pixel (1, 0)"],
@@ -302,7 +302,7 @@ fn check_names_every_problem_and_goes_on() {
         folder.picture(&format!("images/{name}.jpg"), &gradient(20, 12));
         folder.mask(&format!("masks/{name}.png"), &scene());
     }
-    folder.mask("masks/other size.png", &LabelMap::new(2, 2, vec![0, 1, 1, 1]));
+    folder.mask("masks/other size.png", &IdMap::new(2, 2, vec![0, 1, 1, 1]));
     let mut strange = scene();
     (strange.data[0], strange.data[1]) = (9, 77);
     folder.mask("masks/strange.png", &strange);

@@ -1,7 +1,7 @@
 //! What docs/formats.md shows is read as it stands there.
 
-use protoseg_core::{ClassId, IGNORE, LabelMap, NovelPixels};
-use protoseg_data::{Benchmark, Example, read_supports, resolve_supports};
+use protoseg_core::{ClassId, IGNORE, IdMap, NovelPixels};
+use protoseg_data::{Benchmark, SupportFiles, read_supports, resolve_supports};
 
 use crate::fixture::{Folder, gradient, scene};
 
@@ -42,7 +42,7 @@ fn the_examples_in_toml_open() {
 
     let path = folder.write("white.toml", second);
     let white = Benchmark::open(path.to_str().unwrap(), None).unwrap();
-    let labels: LabelMap = white.dataset.load(1).unwrap().1;
+    let labels: IdMap = white.dataset.load(1).unwrap().1;
     assert_eq!((labels.present(), labels.data.contains(&IGNORE)), (vec![0, 255], false));
 }
 
@@ -51,7 +51,7 @@ fn the_example_of_supports_resolves() {
     let [toml, _] = blocks("toml")[..] else { panic!("two examples") };
     let [json, by_hand] = blocks("json")[..] else { panic!("two examples") };
     let folder = farm();
-    let examples = Example::read_json(&folder.write("by-hand.json", by_hand)).unwrap();
+    let examples = SupportFiles::read_json(&folder.write("by-hand.json", by_hand)).unwrap();
     assert_eq!((examples.len(), examples[1].value, examples[1].base_labels), (2, Some(17), true));
     folder.write("protoseg.toml", toml);
     let farm = Benchmark::folder(folder.path()).unwrap();

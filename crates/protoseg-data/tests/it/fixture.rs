@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use protoseg_core::{IGNORE, Image, LabelMap};
+use protoseg_core::{IGNORE, IdMap, Image};
 use protoseg_data::mask::encode_index_png;
 
 /// A file or folder of the shared data; `None`, said loudly, where this machine does not have it.
@@ -48,12 +48,12 @@ impl Folder {
     }
 
     /// An index mask as palette PNG.
-    pub fn mask(&self, name: &str, labels: &LabelMap) -> PathBuf {
+    pub fn mask(&self, name: &str, labels: &IdMap) -> PathBuf {
         self.write(name, encode_index_png(labels))
     }
 
     /// A mask in colours.
-    pub fn color_mask(&self, name: &str, labels: &LabelMap, color: impl Fn(u16) -> [u8; 3]) -> PathBuf {
+    pub fn color_mask(&self, name: &str, labels: &IdMap, color: impl Fn(u16) -> [u8; 3]) -> PathBuf {
         let data = labels.data.iter().flat_map(|&label| color(label)).collect();
         self.picture(name, &Image::new(labels.width, labels.height, data))
     }
@@ -70,8 +70,8 @@ pub fn gradient(width: usize, height: usize) -> Image {
 
 /// The scene that every format tells: 20 x 12, background 0, a cow (1) of 10 x 8 at (2, 2) and a duck (2) of 4 x 4
 /// at (9, 5), which lies over the cow's edge.
-pub fn scene() -> LabelMap {
-    let mut map = LabelMap::new(20, 12, vec![0; 240]);
+pub fn scene() -> IdMap {
+    let mut map = IdMap::new(20, 12, vec![0; 240]);
     for (label, left, top, width, height) in [(1, 2, 2, 10, 8), (2, 9, 5, 4, 4)] {
         for y in top..top + height {
             map.data[y * 20 + left..][..width].fill(label);
@@ -85,7 +85,7 @@ pub const COW: [(f64, f64); 4] = [(2.0, 2.0), (12.0, 2.0), (12.0, 10.0), (2.0, 1
 pub const DUCK: [(f64, f64); 4] = [(9.0, 5.0), (13.0, 5.0), (13.0, 9.0), (9.0, 9.0)];
 
 /// The scene where what no shape holds is "no label".
-pub fn scene_without_background() -> LabelMap {
+pub fn scene_without_background() -> IdMap {
     let mut map = scene();
     map.data.iter_mut().filter(|label| **label == 0).for_each(|label| *label = IGNORE);
     map

@@ -1,6 +1,6 @@
 //! The same scene in every format gives the same labels.
 
-use protoseg_core::{ClassId, IGNORE, LabelMap, NovelPixels};
+use protoseg_core::{ClassId, IGNORE, IdMap, NovelPixels};
 use protoseg_data::palette::voc_color;
 use protoseg_data::reader::coco::{self, find_splits};
 use protoseg_data::reader::folder::{self, FolderOptions};
@@ -9,7 +9,7 @@ use protoseg_data::{Benchmark, CheckOptions, Dataset, check, quiet};
 
 use crate::fixture::{COW, DUCK, Folder, coordinates, gradient, scene, scene_without_background};
 
-fn assert_scene(dataset: &dyn Dataset, index: usize, expected: &LabelMap) {
+fn assert_scene(dataset: &dyn Dataset, index: usize, expected: &IdMap) {
     let (image, labels) = dataset.load(index).unwrap();
     assert_eq!((image.width, image.height), (20, 12));
     assert_eq!(&labels, expected);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use protoseg_core::{Image, LabelMap, NovelPixels, Remap};
+use protoseg_core::{Image, NovelPixels, Remap, RowMap};
 use protoseg_data::{Benchmark, DataError, LoadError, Loader, LoaderOptions, OnError, scan};
 
 use crate::fixture::{Folder, gradient, scene, shared};
 
-type Pairs = Loader<usize, Vec<(usize, Image, LabelMap)>, DataError>;
+type Pairs = Loader<usize, Vec<(usize, Image, RowMap)>, DataError>;
 
 fn make_loader(benchmark: Arc<Benchmark>, items: Vec<usize>, options: LoaderOptions) -> Pairs {
     let table = benchmark.dataset.classes();

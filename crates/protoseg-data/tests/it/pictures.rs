@@ -1,6 +1,6 @@
 //! Pictures of every kind become upright 8-bit RGB.
 
-use protoseg_core::{ClassTable, LabelMap};
+use protoseg_core::{ClassTable, IdMap};
 use protoseg_data::picture::{image_size, read_image};
 use protoseg_data::reader::folder::{self, FolderOptions};
 use protoseg_data::{Benchmark, DataError, Dataset, MaskKind, SheetOptions, Size, contact_sheet};
@@ -80,7 +80,7 @@ fn a_mask_drawn_before_turning_is_told_so() {
     let folder = Folder::new();
     folder.write("classes.txt", "background\ncow\n");
     folder.write("images/a.jpg", oriented_jpeg(6));
-    folder.mask("masks/a.png", &LabelMap::new(32, 16, vec![0; 512]));
+    folder.mask("masks/a.png", &IdMap::new(32, 16, vec![0; 512]));
     let error = folder::open(FolderOptions::new(folder.path())).unwrap().load(0).unwrap_err();
     assert!(matches!(&error, DataError::SizeMismatch { got: Size(32, 16), expected: Size(16, 32), .. }));
     assert!(error.to_string().contains("EXIF orientation"), "{error}");
@@ -101,7 +101,7 @@ fn gray_sixteen_bits_alpha_and_palettes_become_rgb() {
     assert_eq!(save("alpha.png", &[1, 2, 3, 0], image::ColorType::Rgba8), [1, 2, 3]);
     assert_eq!(save("plain.bmp", &[9, 8, 7], image::ColorType::Rgb8), [9, 8, 7]);
     assert_eq!(save("plain.webp", &[9, 8, 7], image::ColorType::Rgb8), [9, 8, 7]);
-    let palette = folder.mask("palette.png", &LabelMap::new(1, 1, vec![2]));
+    let palette = folder.mask("palette.png", &IdMap::new(1, 1, vec![2]));
     assert_eq!(read_image(&palette).unwrap().data, [0, 128, 0], "as a picture, a palette PNG is its colours");
     let misnamed = folder.write("really a png.jpg", std::fs::read(folder.path().join("gray.png")).unwrap());
     assert_eq!(read_image(&misnamed).unwrap().data, [77; 3]);

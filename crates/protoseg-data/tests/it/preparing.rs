@@ -1,6 +1,6 @@
 //! Benchmarks built from the layouts of their archives.
 
-use protoseg_core::{FoldScheme, IGNORE, LabelMap};
+use protoseg_core::{FoldScheme, IGNORE, IdMap};
 use protoseg_data::prepare::{prepare_coco, prepare_pascal};
 use protoseg_data::{Benchmark, CheckOptions, DataError, check, quiet};
 
@@ -17,7 +17,7 @@ fn archives() -> (Folder, Folder) {
     for name in ["2007_a", "2007_b"] {
         voc.mask(
             &format!("VOCdevkit/VOC2012/SegmentationClass/{name}.png"),
-            &LabelMap::new(7, 5, labels.clone()),
+            &IdMap::new(7, 5, labels.clone()),
         );
     }
     voc.write("VOCdevkit/VOC2012/ImageSets/Segmentation/train.txt", "2007_a\n");

@@ -1,6 +1,6 @@
 //! Data sets described in TOML.
 
-use protoseg_core::{ClassId, IGNORE, LabelMap, NovelPixels};
+use protoseg_core::{ClassId, IGNORE, IdMap, NovelPixels};
 use protoseg_data::{Benchmark, DataError};
 
 use crate::fixture::{COW, DUCK, Folder, coordinates, gradient, scene, scene_without_background};
@@ -71,7 +71,7 @@ fn white_masks_with_a_class_of_255() {
         "name = 'x'\nformat = 'folder'\nignore = []\n[classes]\n0 = 'background'\n255 = 'cow'\n",
     );
     let benchmark = Benchmark::folder(folder.path()).unwrap();
-    assert_eq!(benchmark.dataset.load(0).unwrap().1, LabelMap::new(2, 1, vec![0, 255]));
+    assert_eq!(benchmark.dataset.load(0).unwrap().1, IdMap::new(2, 1, vec![0, 255]));
     let fold = &benchmark.folds[0];
     assert_eq!(fold.row(ClassId(255)), Some(1));
 }

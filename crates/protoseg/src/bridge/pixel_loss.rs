@@ -15,7 +15,7 @@ use burn::{
     },
     tensor::{DType, Int, Tensor, TensorData, activation::log_softmax},
 };
-use protoseg_core::{IGNORE, LabelMap};
+use protoseg_core::{IGNORE, RowMap};
 use protoseg_kernels::{PixelLossShape, UNJUDGED};
 
 use super::{is_cpu, tensor, values};
@@ -25,14 +25,14 @@ const _: () = assert!(IGNORE == UNJUDGED);
 
 /// The labels of a batch, to be judged by, several times.
 #[derive(Clone, Debug)]
-pub(crate) struct Judged {
+pub(crate) struct PixelTargets {
     /// `[batch, height, width]`
     labels: Arc<Vec<u16>>,
     size: [usize; 2],
 }
 
-impl Judged {
-    pub fn new(labels: &[LabelMap]) -> Self {
+impl PixelTargets {
+    pub fn new(labels: &[RowMap]) -> Self {
         let size = [labels[0].height, labels[0].width];
         let labels = labels.iter().flat_map(|label| label.data.iter().copied()).collect();
         Self { labels: Arc::new(labels), size }
@@ -41,7 +41,7 @@ impl Judged {
 
 /// Mean cross-entropy of `scores` (`[batch, classes, h, w]`), upsampled to the labels' size, over the labelled pixels; zero
 /// without any.
-pub(crate) fn pixel_loss(scores: Tensor<4>, judged: &Judged) -> Tensor<1> {
+pub(crate) fn pixel_loss(scores: Tensor<4>, judged: &PixelTargets) -> Tensor<1> {
     if !is_cpu(&scores.device()) || scores.dtype() != DType::F32 {
         return plain(scores, judged);
     }
@@ -49,7 +49,7 @@ pub(crate) fn pixel_loss(scores: Tensor<4>, judged: &Judged) -> Tensor<1> {
 }
 
 /// The same by operations that every device has.
-fn plain(scores: Tensor<4>, judged: &Judged) -> Tensor<1> {
+fn plain(scores: Tensor<4>, judged: &PixelTargets) -> Tensor<1> {
     let [batch, ..] = scores.dims();
     let [height, width] = judged.size;
     let (device, shape) = (scores.device(), [batch, 1, height, width]);
@@ -65,17 +65,17 @@ fn plain(scores: Tensor<4>, judged: &Judged) -> Tensor<1> {
 
 #[backend_extension(Flex, Autodiff)]
 trait LossKernels: Backend {
-    fn judge(scores: FloatTensor<Self>, judged: Judged) -> FloatTensor<Self>;
+    fn judge(scores: FloatTensor<Self>, judged: PixelTargets) -> FloatTensor<Self>;
 }
 
 impl LossKernels for Flex {
-    fn judge(scores: FloatTensor<Self>, judged: Judged) -> FloatTensor<Self> {
+    fn judge(scores: FloatTensor<Self>, judged: PixelTargets) -> FloatTensor<Self> {
         run(scores, &judged).0
     }
 }
 
 /// The loss, and its gradient in the scores.
-fn run(scores: FloatTensor<Flex>, judged: &Judged) -> (FloatTensor<Flex>, FloatTensor<Flex>) {
+fn run(scores: FloatTensor<Flex>, judged: &PixelTargets) -> (FloatTensor<Flex>, FloatTensor<Flex>) {
     let scores = scores.to_contiguous();
     let dims: [usize; 4] = scores.shape().dims();
     let [batch, classes, height, width] = dims;
@@ -85,7 +85,7 @@ fn run(scores: FloatTensor<Flex>, judged: &Judged) -> (FloatTensor<Flex>, FloatT
 }
 
 impl<C: CheckpointStrategy> LossKernels for Autodiff<Flex, C> {
-    fn judge(scores: FloatTensor<Self>, judged: Judged) -> FloatTensor<Self> {
+    fn judge(scores: FloatTensor<Self>, judged: PixelTargets) -> FloatTensor<Self> {
         match Judgement.prepare::<C>([scores.node()]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
                 let (loss, grad) = run(scores.into_primitive(), &judged);
@@ -129,10 +129,10 @@ mod tests {
                 5 => IGNORE,
                 label => label as u16,
             });
-            LabelMap::new(13, 17, labels.collect())
+            RowMap::new(13, 17, labels.collect())
         };
-        let judged = Judged::new(&[label(0), label(3)]);
-        let run = |loss: fn(Tensor<4>, &Judged) -> Tensor<1>| {
+        let judged = PixelTargets::new(&[label(0), label(3)]);
+        let run = |loss: fn(Tensor<4>, &PixelTargets) -> Tensor<1>| {
             let scores = scores.clone().detach().require_grad();
             let loss = loss(scores.clone(), &judged).mul_scalar(0.4);
             let grads = loss.backward();

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::Trainer;
 use crate::{
     network::Network,
-    weights::{Checkpoint, Rename, TEMPORARY, WeightsError, assign, collect, write_safetensors},
+    weights::{Rename, TEMPORARY, TensorFile, WeightsError, assign, collect, write_safetensors},
 };
 
 /// What a run remembers beside weights and optimiser.
@@ -154,7 +154,7 @@ impl Checkpoints {
     }
 
     fn read(&self, path: &Path, network: Network) -> Result<Resumed, WeightsError> {
-        let file = Checkpoint::open(path)?;
+        let file = TensorFile::open(path)?;
         let wrong =
             |reason: &str| WeightsError::Layout { path: path.to_path_buf(), reason: reason.to_string() };
         let header = file.metadata.get(KEY).ok_or_else(|| wrong("it is no checkpoint of a training run"))?;

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use protoseg_core::{Image, LabelMap};
+use protoseg_core::{Image, RowMap};
 use serde::{Deserialize, Serialize};
 
 /// One thing that happened, one JSON object a line in the run's `metrics.jsonl`.
@@ -112,8 +112,8 @@ pub struct End {
 pub struct Shown {
     pub name: String,
     pub image: Image,
-    pub truth: LabelMap,
-    pub predicted: LabelMap,
+    pub truth: RowMap,
+    pub predicted: RowMap,
 }
 
 /// Who is told. An error ends the run: a full disk must not pass unseen.

@@ -1,18 +1,18 @@
 //! What one batch costs: cross-entropy on the prediction of the classifier that (8) forms, and its companions (row i).
 
 use burn::tensor::Tensor;
-use protoseg_core::LabelMap;
+use protoseg_core::RowMap;
 
 use crate::{
-    bridge::{Judged, pixel_loss},
-    network::Network,
-    prototype::{
+    bridge::{PixelTargets, pixel_loss},
+    method::capl::{
         cosine::scores,
         fake::{FakeRoles, fake_support_start, form_classifier},
         fusion::image_prototypes,
         method::Parts,
         options::Options,
     },
+    network::Network,
 };
 
 /// The losses of one batch, each a tensor of one value.
@@ -30,14 +30,14 @@ pub struct Losses {
 pub fn batch_losses(
     network: &Network,
     images: Tensor<4>,
-    labels: &[LabelMap],
+    labels: &[RowMap],
     n_base: usize,
     roles: &FakeRoles,
     parts: Parts,
     options: &Options,
 ) -> Losses {
     let batch = images.dims()[0];
-    let judged = Judged::new(labels);
+    let judged = PixelTargets::new(labels);
     let (features, aux) = network.features_and_aux(images);
 
     let support = fake_support_start(batch, options.fake_support);
@@ -79,8 +79,8 @@ pub fn batch_losses(
 
 /// Mean cross-entropy of `scores` (`[batch, classes, h, w]`), upsampled to the labels' size, over the labelled pixels; zero
 /// without any.
-pub fn cross_entropy(scores: Tensor<4>, labels: &[LabelMap]) -> Tensor<1> {
-    pixel_loss(scores, &Judged::new(labels))
+pub fn cross_entropy(scores: Tensor<4>, labels: &[RowMap]) -> Tensor<1> {
+    pixel_loss(scores, &PixelTargets::new(labels))
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
     fn cross_entropy_of_two_pixels_by_hand() {
         // Pixel 0: scores (1, 3), label 1. Pixel 1 is ignored. Pixel 2: (0, 0), label 0.
         let scores = Tensor::<1>::from_floats([1.0, 9.0, 0.0, 3.0, -9.0, 0.0], &cpu()).reshape([1, 2, 1, 3]);
-        let labels = [LabelMap::new(3, 1, vec![1, IGNORE, 0])];
+        let labels = [RowMap::new(3, 1, vec![1, IGNORE, 0])];
         let loss: f32 = cross_entropy(scores, &labels).into_scalar();
         let expected = ((1.0 + (-2f32).exp()).ln() + 2f32.ln()) / 2.0;
         assert!((loss - expected).abs() < 1e-6, "{loss} {expected}");
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_batch_without_labels_costs_nothing() {
-        let labels = [LabelMap::new(1, 1, vec![IGNORE])];
+        let labels = [RowMap::new(1, 1, vec![IGNORE])];
         let loss: f32 = cross_entropy(Tensor::ones([1, 2, 1, 1], &cpu()), &labels).into_scalar();
         assert_eq!(loss, 0.0);
     }

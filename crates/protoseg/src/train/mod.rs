@@ -13,7 +13,7 @@ mod validate;
 pub use error::TrainError;
 pub use event::{End, EpochEvent, Event, Shown, Start, StepEvent, Validation, Watch};
 pub use loss::{Losses, batch_losses, cross_entropy};
-pub use optimizer::{OptimizerKind, Recipe, Schedule};
+pub use optimizer::{OptimizerKind, OptimizerSettings, Schedule};
 pub use plan::{
     AugmentPlan, CheckpointPlan, DataPlan, HOLDOUT, NO_VALIDATION, NetworkPlan, Plan, PlanError,
     TrainingPlan, ValidationPlan,

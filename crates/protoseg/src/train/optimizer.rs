@@ -42,7 +42,7 @@ pub enum Schedule {
 /// How weights are moved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Recipe {
+pub struct OptimizerSettings {
     /// Rate of the encoder at the first step.
     pub lr: f64,
     /// The rate of everything else, over the encoder's.
@@ -59,13 +59,13 @@ pub struct Recipe {
     pub warmup_steps: usize,
 }
 
-impl Default for Recipe {
+impl Default for OptimizerSettings {
     fn default() -> Self {
         Self::reference()
     }
 }
 
-impl Recipe {
+impl OptimizerSettings {
     /// The reference's.
     pub fn reference() -> Self {
         Self {
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_rate_falls_polynomially_to_zero() {
-        let recipe = Recipe::reference();
+        let recipe = OptimizerSettings::reference();
         assert!((recipe.rate(1, 100) - 0.01 * 0.99f64.powf(0.9)).abs() < 1e-12);
         assert!((recipe.rate(50, 100) - 0.01 * 0.5f64.powf(0.9)).abs() < 1e-12);
         assert_eq!(recipe.rate(100, 100), 0.0);
@@ -186,7 +186,12 @@ mod tests {
 
     #[test]
     fn a_warm_up_rises_to_the_cosine_which_falls_to_zero() {
-        let recipe = Recipe { lr: 1.0, schedule: Schedule::Cosine, warmup_steps: 10, ..Recipe::reference() };
+        let recipe = OptimizerSettings {
+            lr: 1.0,
+            schedule: Schedule::Cosine,
+            warmup_steps: 10,
+            ..OptimizerSettings::reference()
+        };
         let cosine = |step: f64| 0.5 * (1.0 + (PI * step / 100.0).cos());
         assert!((recipe.rate(1, 100) - 0.1 * cosine(1.0)).abs() < 1e-12);
         assert!((recipe.rate(10, 100) - cosine(10.0)).abs() < 1e-12);
@@ -198,7 +203,11 @@ mod tests {
     /// Two steps of AdamW on one weight, by hand.
     #[test]
     fn adamw_is_pytorch_s() {
-        let recipe = Recipe { optimizer: OptimizerKind::AdamW, weight_decay: 0.1, ..Recipe::reference() };
+        let recipe = OptimizerSettings {
+            optimizer: OptimizerKind::AdamW,
+            weight_decay: 0.1,
+            ..OptimizerSettings::reference()
+        };
         let mut optimizer = recipe.optimizer();
         let device = cpu().autodiff();
         let mut layer = LinearConfig::new(1, 1).with_bias(false).init(&device);

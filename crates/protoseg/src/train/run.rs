@@ -8,21 +8,21 @@ use std::{
 };
 
 use burn::tensor::{Device, Tensor, TensorData};
-use protoseg_core::{Classes, Confusion, LabelMap, NovelPixels, Preprocess, Remap, seed};
+use protoseg_core::{Classes, Confusion, NovelPixels, Preprocess, Remap, RowMap, seed};
 use protoseg_data::{Batch, Benchmark, DataError, LoadError, Loader, LoaderOptions, scan};
 
 use super::{
     End, EpochEvent, Event, HOLDOUT, NO_VALIDATION, Plan, Start, StepEvent, StepReport, TrainError, Trainer,
     TrainerConfig, Watch,
     checkpoint::{Checkpoints, Progress, Resumed, Sums},
-    validate::{Judge, Looked},
+    validate::{Judge, ValidationImage},
 };
 use crate::{
     config::NetworkConfig,
     device, memory,
     model::{FORMAT, Manifest, Model, Training},
     network::Network,
-    weights::{self, Checkpoint},
+    weights::{self, TensorFile},
 };
 
 /// A run's folder holds its plan under this name.
@@ -67,7 +67,7 @@ type Crops = Loader<usize, CropBatch, DataError>;
 /// A batch as it is loaded.
 struct CropBatch {
     images: Vec<f32>,
-    labels: Vec<LabelMap>,
+    labels: Vec<RowMap>,
     samples: Vec<usize>,
 }
 
@@ -76,8 +76,8 @@ struct Data {
     benchmark: Arc<Benchmark>,
     loader: Crops,
     images: usize,
-    validation: Vec<Looked>,
-    shown: Vec<Looked>,
+    validation: Vec<ValidationImage>,
+    shown: Vec<ValidationImage>,
 }
 
 impl Run {
@@ -383,9 +383,9 @@ impl Data {
         let (table, fold) = (benchmark.dataset.classes(), benchmark.fold(plan.data.fold)?);
         let remap = Remap::for_base_training(table, fold, novel_pixels)?;
         let judged = Remap::for_base_training(table, fold, NovelPixels::Ignore)?;
-        let look = |&index: &usize| -> Result<Looked, DataError> {
+        let look = |&index: &usize| -> Result<ValidationImage, DataError> {
             let (image, label) = benchmark.load_rows(index, &judged)?;
-            Ok(Looked { name: benchmark.dataset.samples()[index].name.clone(), image, label })
+            Ok(ValidationImage { name: benchmark.dataset.samples()[index].name.clone(), image, label })
         };
         let mut kept =
             scan(benchmark.dataset.as_ref(), &benchmark.train)?.for_base_training(table, fold, novel_pixels);
@@ -450,7 +450,7 @@ fn open_loader(
     let crop = plan.training.crop;
     let start = move |count: usize| CropBatch {
         images: vec![0.0; count * 3 * crop * crop],
-        labels: vec![LabelMap::new(crop, crop, vec![0; crop * crop]); count],
+        labels: vec![RowMap::new(crop, crop, vec![0; crop * crop]); count],
         samples: vec![0; count],
     };
     let loader = Loader::collating(items, options, start, move |batch, place, &index, rng| {
@@ -470,7 +470,7 @@ fn build_network(
     classes: &Classes,
     device: &Device,
 ) -> Result<(NetworkConfig, Network), TrainError> {
-    let file = plan.network.init.as_deref().map(Checkpoint::open).transpose()?;
+    let file = plan.network.init.as_deref().map(TensorFile::open).transpose()?;
     let found = file.as_ref().map(weights::read_encoder_config).transpose()?;
     let encoder = plan.network.encoder_config(found.as_ref())?;
     let options = plan.resolve_options()?;

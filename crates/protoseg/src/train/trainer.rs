@@ -8,16 +8,16 @@ use burn::{
     store::RecordError,
     tensor::{Bytes, Device, Tensor},
 };
-use protoseg_core::{LabelMap, seed};
+use protoseg_core::{RowMap, seed};
 
-use super::{Recipe, batch_losses};
+use super::{OptimizerSettings, batch_losses};
 use crate::{
-    network::Network,
-    prototype::{
+    method::capl::{
         fake::{FakeRoles, fake_support_start, present_classes},
         method::Parts,
         options::Options,
     },
+    network::Network,
     weights::with_ids_by_name,
 };
 
@@ -29,7 +29,7 @@ pub struct TrainerConfig {
     pub apart: Option<u16>,
     pub parts: Parts,
     pub options: Options,
-    pub recipe: Recipe,
+    pub recipe: OptimizerSettings,
     /// Of the whole run.
     pub steps: usize,
     pub seed: u64,
@@ -51,7 +51,7 @@ impl TrainerConfig {
         apart: Option<u16>,
         parts: Parts,
         options: Options,
-        recipe: Recipe,
+        recipe: OptimizerSettings,
         steps: usize,
         seed: u64,
     ) -> Self {
@@ -138,7 +138,7 @@ impl Trainer {
 
     /// Learns from one batch, `[batch, 3, height, width]` with labels of that size. Everything random in it depends on
     /// the trainer's seed and the step alone.
-    pub fn step(&mut self, images: Tensor<4>, labels: &[LabelMap]) -> StepReport {
+    pub fn step(&mut self, images: Tensor<4>, labels: &[RowMap]) -> StepReport {
         let network = self.network.take().expect("a network is between steps");
         self.step += 1;
         let shares = self.shares(&network, &images, labels);
@@ -164,7 +164,7 @@ impl Trainer {
     }
 
     /// Equal parts of the batch in order, each with its device and its roles.
-    fn shares<'a>(&self, network: &Network, images: &Tensor<4>, labels: &'a [LabelMap]) -> Vec<Share<'a>> {
+    fn shares<'a>(&self, network: &Network, images: &Tensor<4>, labels: &'a [RowMap]) -> Vec<Share<'a>> {
         let [batch, _, height, width] = images.dims();
         let count = self.config.shares();
         assert!(batch.is_multiple_of(count), "a batch of {batch} in {count} shares");
@@ -248,7 +248,7 @@ struct Share<'a> {
     /// Its images' places in the batch.
     range: Range<usize>,
     images: Tensor<4>,
-    labels: &'a [LabelMap],
+    labels: &'a [RowMap],
     device: Device,
     roles: FakeRoles,
 }

@@ -1,15 +1,15 @@
 //! How good the base classes are on images that were not trained on.
 
-use protoseg_core::{ClassRole, Confusion, Image, LabelMap};
+use protoseg_core::{ClassRole, Confusion, Image, RowMap};
 
 use super::{Shown, Validation};
 use crate::{model::Model, predict::Predictor};
 
 /// An image that is looked at again and again. Its labels are rows; novel pixels are ignored.
-pub(super) struct Looked {
+pub(super) struct ValidationImage {
     pub name: String,
     pub image: Image,
-    pub label: LabelMap,
+    pub label: RowMap,
 }
 
 /// A model with the classifier of its base classes.
@@ -24,11 +24,11 @@ impl<'a> Judge<'a> {
         Self { predictor: Predictor { model, bank, dqce, options } }
     }
 
-    pub fn count(&self, looked: &Looked, counts: &mut Confusion) {
+    pub fn count(&self, looked: &ValidationImage, counts: &mut Confusion) {
         counts.add(&looked.label, &self.predictor.predict(&looked.image).labels());
     }
 
-    pub fn show(&self, looked: &Looked) -> Shown {
+    pub fn show(&self, looked: &ValidationImage) -> Shown {
         Shown {
             name: looked.name.clone(),
             image: looked.image.clone(),

@@ -7,7 +7,7 @@ use burn::{
     tensor::{Tensor, TensorData},
 };
 
-use super::{Checkpoint, WeightsError, error::Mismatch};
+use super::{TensorFile, WeightsError, error::Mismatch};
 
 /// What a tensor of a file is to a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Rename {
 /// and everything there must be known; all that is not is listed in one error, before any value is read.
 pub fn assign<M: Module>(
     module: M,
-    checkpoint: &Checkpoint,
+    checkpoint: &TensorFile,
     rename: impl Fn(&str) -> Rename,
 ) -> Result<M, WeightsError> {
     let expected = shapes(&module);
@@ -166,7 +166,7 @@ impl<F: FnMut(String, TensorData)> ModuleVisitor for Values<F> {
 }
 
 struct Loader<'a> {
-    checkpoint: &'a Checkpoint,
+    checkpoint: &'a TensorFile,
     /// Our name -> the file's.
     sources: BTreeMap<String, &'a str>,
     path: Path,
@@ -203,7 +203,7 @@ impl ModuleMapper for Loader<'_> {
 }
 
 /// The distinct numbers that follow `prefix` in the names: how many blocks a layer has.
-pub(super) fn indices(checkpoint: &Checkpoint, prefix: &str) -> BTreeSet<usize> {
+pub(super) fn indices(checkpoint: &TensorFile, prefix: &str) -> BTreeSet<usize> {
     let index = |name: &str| name.strip_prefix(prefix)?.split('.').next()?.parse().ok();
     checkpoint.names().filter_map(index).collect()
 }

@@ -4,13 +4,13 @@
 use burn::tensor::Device;
 
 use super::{
-    Checkpoint, WeightsError,
+    TensorFile, WeightsError,
     assign::{Rename, assign, indices},
 };
 use crate::encoder::{Encoder, EncoderConfig, ResNetConfig, Stem, StrideOn, VggConfig, vgg};
 
 /// The encoder that a file's tensors are of, at output stride 8.
-pub fn read_encoder_config(checkpoint: &Checkpoint) -> Result<EncoderConfig, WeightsError> {
+pub fn read_encoder_config(checkpoint: &TensorFile) -> Result<EncoderConfig, WeightsError> {
     if checkpoint.shape("features.0.weight").is_some() {
         return Ok(EncoderConfig::Vgg16(VggConfig { output_stride: 8 }));
     }
@@ -26,7 +26,7 @@ const NOT_AN_ENCODER: &str = "no encoder's weights are in it\n\
     hint: expected ResNet (`conv1.weight`, `layer1.0.conv1.weight`, ..) or VGG-16 (`features.0.weight`, ..)";
 
 /// Depth, width and place of the stride, from the tensors of layer1 to layer4.
-pub(super) fn read_resnet(checkpoint: &Checkpoint) -> Result<ResNetConfig, WeightsError> {
+pub(super) fn read_resnet(checkpoint: &TensorFile) -> Result<ResNetConfig, WeightsError> {
     let blocks = [1, 2, 3, 4].map(|layer| indices(checkpoint, &format!("layer{layer}.")).len());
     let bottleneck = checkpoint.shape("layer1.0.conv3.weight").is_some();
     let depth = ResNetConfig::depth_of(blocks, bottleneck).ok_or_else(|| {
@@ -46,7 +46,7 @@ pub(super) fn read_resnet(checkpoint: &Checkpoint) -> Result<ResNetConfig, Weigh
 
 /// The encoder in a file, with its weights. `output_stride` is the caller's to choose: weights fit any.
 pub fn load_encoder(
-    checkpoint: &Checkpoint,
+    checkpoint: &TensorFile,
     config: &EncoderConfig,
     device: &Device,
 ) -> Result<Encoder, WeightsError> {

@@ -3,7 +3,7 @@
 use burn::tensor::Device;
 
 use super::{
-    Checkpoint, WeightsError,
+    TensorFile, WeightsError,
     assign::{Rename, assign},
     encoder::{read_resnet, rename_buffers, rename_layer},
 };
@@ -15,7 +15,7 @@ use crate::{
 
 /// The network in a checkpoint of the reference, with its weights.
 pub fn import_gfsseg(
-    checkpoint: &Checkpoint,
+    checkpoint: &TensorFile,
     device: &Device,
 ) -> Result<(NetworkConfig, Network), WeightsError> {
     let config = read_config(checkpoint)?;
@@ -24,7 +24,7 @@ pub fn import_gfsseg(
     Ok((config, network))
 }
 
-fn read_config(checkpoint: &Checkpoint) -> Result<NetworkConfig, WeightsError> {
+fn read_config(checkpoint: &TensorFile) -> Result<NetworkConfig, WeightsError> {
     let &[rows, dim] = checkpoint.shape("main_proto").unwrap_or_default() else {
         return Err(checkpoint.layout_error(
             "it is no GFS-Seg checkpoint: `main_proto` is missing\n\

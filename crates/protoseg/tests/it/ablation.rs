@@ -3,15 +3,15 @@
 use burn::tensor::{Distribution, Tensor};
 use protoseg::{
     config::NetworkConfig,
-    core::{Classes, LabelMap},
+    core::{Classes, RowMap},
     device::cpu,
-    predict::Predictor,
-    prototype::{
+    method::capl::{
         fake::FakeRoles,
         method::Method,
         options::{Options, Preset},
         support,
     },
+    predict::Predictor,
     register::Support,
     train::batch_losses,
 };
@@ -21,9 +21,9 @@ use crate::fixture::{tiny_config, tiny_model};
 const SIZE: usize = 33;
 
 /// Three base and two novel classes in vertical stripes that shift with the image.
-fn labels(image: usize, rows: usize) -> LabelMap {
+fn labels(image: usize, rows: usize) -> RowMap {
     let label = |pixel: usize| ((pixel % SIZE / 6 + image) % rows) as u16;
-    LabelMap::new(SIZE, SIZE, (0..SIZE * SIZE).map(label).collect())
+    RowMap::new(SIZE, SIZE, (0..SIZE * SIZE).map(label).collect())
 }
 
 fn options_of(preset: Preset, method: Method) -> (Options, NetworkConfig) {
@@ -42,7 +42,7 @@ fn every_row_trains_under_every_preset() {
             device.seed(3);
             let network = config.init(&device).unwrap();
             let images = Tensor::random([4, 3, SIZE, SIZE], Distribution::Normal(0.0, 1.0), &device);
-            let labels: Vec<LabelMap> = (0..4).map(|image| labels(image, 3)).collect();
+            let labels: Vec<RowMap> = (0..4).map(|image| labels(image, 3)).collect();
             let roles = FakeRoles { novel: vec![1], context: vec![2, 0] };
             let losses = batch_losses(&network, images, &labels, 3, &roles, method.training(), &options);
             let total: f32 = losses.total.clone().into_scalar();
@@ -101,7 +101,7 @@ fn the_base_rows_of_a_plain_method_are_as_learned() {
         .into();
     let bank = model.bank(&["duck", "boat"], &sums, model.manifest.inference(), &options).unwrap();
     let learned = model.network().learned_base(3);
-    let cosine = protoseg::prototype::cosine::cosine_of_rows(learned, bank.rows.slice_dim(0, 0..3));
+    let cosine = protoseg::method::capl::cosine::cosine_of_rows(learned, bank.rows.slice_dim(0, 0..3));
     let worst: f32 = cosine.sub_scalar(1.0).abs().max().into_scalar();
     assert!(worst < 1e-5, "{worst}");
 }

@@ -9,8 +9,8 @@ use protoseg::{
     core::Classes,
     decoder::DecoderKind,
     encoder::{EncoderConfig, ResNetConfig},
+    method::capl::{method::Method, options::Preset},
     model::Model,
-    prototype::{method::Method, options::Preset},
 };
 
 use crate::fixture::{tiny_model, values};

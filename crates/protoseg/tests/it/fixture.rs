@@ -3,11 +3,11 @@
 use burn::tensor::{Tensor, TensorData};
 use protoseg::{
     config::NetworkConfig,
-    core::{Classes, LabelMap, Preprocess},
+    core::{Classes, Preprocess, RowMap},
     device::cpu,
     encoder::{EncoderConfig, ResNetConfig},
+    method::capl::{method::Method, options::Options},
     model::{Manifest, Model, Training},
-    prototype::{method::Method, options::Options},
 };
 use protoseg_testing::{Golden, read_keys, write_generated};
 
@@ -20,10 +20,10 @@ pub fn numbered_classes(n_base: usize, n_novel: usize) -> Classes {
 }
 
 /// The label maps of a golden tensor `[.., height, width]`, in order.
-pub fn label_maps(golden: &Golden, name: &str) -> Vec<LabelMap> {
+pub fn label_maps(golden: &Golden, name: &str) -> Vec<RowMap> {
     let shape = golden.shape(name);
     let [height, width] = shape[shape.len() - 2..] else { unreachable!() };
-    golden.bytes(name).chunks(height * width).map(|labels| LabelMap::from_u8(width, height, labels)).collect()
+    golden.bytes(name).chunks(height * width).map(|labels| RowMap::from_u8(width, height, labels)).collect()
 }
 
 /// The reference's PSPNet-50 with generated weights; nothing where the list of its tensors is missing.

@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use protoseg::{
     class_pack::{ClassPack, PackClass, Shot},
     core::ClassRole,
-    prototype::{gamma::Gate, method::Method, options::Preset, query::dynamic_prototypes},
+    method::capl::{gate::Gate, method::Method, options::Preset, query::dynamic_prototypes},
 };
 use protoseg_testing::{Golden, assert_close, shared};
 

@@ -2,9 +2,9 @@
 
 mod ablation;
 mod class_pack;
-mod fixed;
 mod fixture;
 mod golden;
+mod inference;
 mod model_file;
 mod parity;
 mod pretrained;

@@ -5,9 +5,9 @@ use std::fs;
 use protoseg::{
     core::{Classes, Image},
     device::cpu,
+    method::capl::{method::Method, options::Preset},
     model::{Model, ModelError},
     predict::Predictor,
-    prototype::{method::Method, options::Preset},
     register::Support,
 };
 use protoseg_testing::Golden;
@@ -30,7 +30,7 @@ fn a_model_read_back_predicts_the_same() {
     assert_eq!(Model::read_manifest(&path).unwrap(), model.manifest);
 
     let image = Image::new(41, 30, (0..41 * 30 * 3).map(|i| (i % 255) as u8).collect());
-    let label = protoseg::core::LabelMap::new(41, 30, (0..41 * 30).map(|i| (i % 3) as u16).collect());
+    let label = protoseg::core::RowMap::new(41, 30, (0..41 * 30).map(|i| (i % 3) as u16).collect());
     let scores = |model: &Model| -> Vec<f32> {
         let support = Support { novel: 2, image: image.clone(), label: label.clone() };
         let sums = [model.support_sums(&support).unwrap()];

@@ -3,12 +3,12 @@
 use std::{fs, path::PathBuf};
 
 use protoseg::{
-    core::{Classes, Image, LabelMap},
+    core::{Classes, Image, RowMap},
     device::cpu,
     model::Model,
     predict::Predictor,
     register::Support,
-    weights::{Checkpoint, load_encoder, read_encoder_config},
+    weights::{TensorFile, load_encoder, read_encoder_config},
 };
 use protoseg_data::{mask::read_index_mask, picture::read_image};
 use protoseg_testing::{Golden, assert_close};
@@ -39,10 +39,10 @@ fn an_imported_checkpoint_scores_as_pytorch_does() {
         serde_json::from_str(&fs::read_to_string(folder.join("fixture.json")).unwrap()).unwrap();
     let expected = Golden::read(&folder.join("expected.safetensors"));
     let image = |name: &str| -> Image { read_image(&folder.join(format!("{name}.jpg"))).unwrap() };
-    let label = |name: &str| -> LabelMap {
+    let label = |name: &str| -> RowMap {
         let ids = read_index_mask(&folder.join(format!("{name}.png"))).unwrap();
         let narrow: Vec<u8> = ids.data.iter().map(|&id| id as u8).collect();
-        LabelMap::from_u8(ids.width, ids.height, &narrow)
+        RowMap::from_u8(ids.width, ids.height, &narrow)
     };
     for container in ["zip.pth", "legacy.pth"] {
         // Through our own file too: what is written must be what was read.
@@ -87,7 +87,7 @@ fn encoders_of_others_give_the_maps_of_pytorch() {
         if path.extension().is_none_or(|ending| ending != "pth") {
             continue;
         }
-        let checkpoint = Checkpoint::open(&path).unwrap();
+        let checkpoint = TensorFile::open(&path).unwrap();
         let config = read_encoder_config(&checkpoint).unwrap();
         let encoder = load_encoder(&checkpoint, &config, &cpu()).unwrap();
         let expected = Golden::read(&path.with_extension("safetensors"));

@@ -4,14 +4,14 @@ use burn::tensor::{Distribution, Tensor};
 use protoseg::{
     device::cpu,
     encoder::{EncoderConfig, ResNetConfig, Stem, StrideOn},
-    weights::{Checkpoint, load_encoder, read_encoder_config},
+    weights::{TensorFile, load_encoder, read_encoder_config},
 };
 use protoseg_testing::shared;
 
 #[test]
 fn the_imagenet_resnet_says_what_it_is_and_loads() {
     let Some(path) = shared("weights/resnet50-imagenet.safetensors") else { return };
-    let checkpoint = Checkpoint::open(&path).unwrap();
+    let checkpoint = TensorFile::open(&path).unwrap();
     let config = read_encoder_config(&checkpoint).unwrap();
     let expected =
         ResNetConfig { stem: Stem::Classic, stride_on: StrideOn::First1x1, ..ResNetConfig::new(50) };
@@ -27,7 +27,7 @@ fn the_imagenet_resnet_says_what_it_is_and_loads() {
 #[test]
 fn a_wrong_encoder_is_refused_with_one_list() {
     let Some(path) = shared("weights/resnet50-imagenet.safetensors") else { return };
-    let checkpoint = Checkpoint::open(&path).unwrap();
+    let checkpoint = TensorFile::open(&path).unwrap();
     // Deeper, and with the deep stem: tensors are missing, unexpected and of other shapes at once.
     let config = EncoderConfig::ResNet(ResNetConfig::new(101));
     let error = load_encoder(&checkpoint, &config, &cpu()).unwrap_err().to_string();

@@ -5,15 +5,15 @@ use burn::{
     tensor::{Gradients, Tensor, TensorData},
 };
 use protoseg::{
-    core::LabelMap,
+    core::RowMap,
     decoder::Decoder,
     encoder::{Block, Encoder},
-    network::Network,
-    prototype::{
+    method::capl::{
         fake::{FakeRoles, fake_support_start, present_classes},
         method::Method,
         options::Preset,
     },
+    network::Network,
     train::{Losses, batch_losses},
 };
 use protoseg_testing::{Golden, assert_close, assert_close_relative, shared, stream};
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use crate::fixture::{generated_model, label_maps, tensor, values};
 
 /// Losses and gradients of a step in which the classes of the fake support that are not `novel` are its context.
-fn step(network: &Network, images: Tensor<4>, labels: &[LabelMap], novel: Vec<u16>) -> (Losses, Gradients) {
+fn step(network: &Network, images: Tensor<4>, labels: &[RowMap], novel: Vec<u16>) -> (Losses, Gradients) {
     let options = Preset::Reference.options();
     let [batch, _, height, width] = images.dims();
     let map = [height.div_ceil(8), width.div_ceil(8)];
@@ -106,8 +106,7 @@ fn a_step_with_frozen_batch_norm_has_the_gradients_of_double_precision_down_to_t
         if pixel / SIZE < 4 { 255 } else { ((pixel % SIZE / 6 + image) % 5) as u8 }
     };
     let label_map = |image| (0..SIZE * SIZE).map(|pixel| label(image, pixel)).collect::<Vec<_>>();
-    let labels: Vec<LabelMap> =
-        (0..4).map(|image| LabelMap::from_u8(SIZE, SIZE, &label_map(image))).collect();
+    let labels: Vec<RowMap> = (0..4).map(|image| RowMap::from_u8(SIZE, SIZE, &label_map(image))).collect();
 
     let (losses, grads) = step(&network, Tensor::from_inner(images), &labels, vec![1, 2]);
     let got = [losses.main, losses.aux.unwrap(), losses.total].map(|loss| loss.into_scalar::<f32>());

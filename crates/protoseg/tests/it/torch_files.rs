@@ -10,7 +10,7 @@ use protoseg::{
     core::Classes,
     device::cpu,
     model::{Model, ModelError},
-    weights::{Checkpoint, WeightsError},
+    weights::{TensorFile, WeightsError},
 };
 use zip::{ZipWriter, write::SimpleFileOptions};
 
@@ -23,7 +23,7 @@ fn refuse(bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("strange file é.pth");
     fs::write(&path, bytes).unwrap();
-    match Checkpoint::open(&path) {
+    match TensorFile::open(&path) {
         Ok(_) => panic!("a bad file was accepted"),
         Err(error) => {
             assert!(error.to_string().contains("strange file é.pth"), "{error}");
@@ -35,7 +35,7 @@ fn refuse(bytes: &[u8]) -> String {
 #[test]
 fn both_containers_of_pytorch_are_read() {
     for name in ["tiny_zip.pth", "tiny_legacy.pth"] {
-        let checkpoint = Checkpoint::open(&data(name)).unwrap();
+        let checkpoint = TensorFile::open(&data(name)).unwrap();
         // Inside `state_dict`, without `module.`, and nothing of the optimiser.
         let names: Vec<&str> = checkpoint.names().collect();
         assert_eq!(names, ["a.weight", "b.weight", "bn.num_batches_tracked", "c.half", "d.double"], "{name}");
@@ -61,7 +61,7 @@ fn truncation_anywhere_is_an_error() {
         for length in (0..bytes.len()).step_by(7) {
             fs::write(&path, &bytes[..length]).unwrap();
             // Listing may succeed while the values are cut off; then reading them must fail.
-            let failed = match Checkpoint::open(&path) {
+            let failed = match TensorFile::open(&path) {
                 Err(_) => true,
                 Ok(checkpoint) => {
                     let names: Vec<String> = checkpoint.names().map(String::from).collect();
@@ -83,7 +83,7 @@ fn damaged_bytes_never_panic() {
             let mut damaged = bytes.clone();
             damaged[position] ^= 0x55;
             fs::write(&path, &damaged).unwrap();
-            if let Ok(checkpoint) = Checkpoint::open(&path) {
+            if let Ok(checkpoint) = TensorFile::open(&path) {
                 let names: Vec<String> = checkpoint.names().map(String::from).collect();
                 names.iter().for_each(|name| drop(checkpoint.read(name)));
             }
@@ -139,7 +139,7 @@ fn files_that_are_no_checkpoints_are_named() {
     let words = refuse(b"GIF89a not weights at all, only some text that is long enough");
     assert!(words.contains("neither safetensors nor PyTorch"), "{words}");
     assert!(refuse(b"").contains("0 bytes"));
-    let missing = Checkpoint::open(Path::new("no such file.pth")).err().unwrap();
+    let missing = TensorFile::open(Path::new("no such file.pth")).err().unwrap();
     assert!(matches!(missing, WeightsError::Read { .. }), "{missing}");
     // A safetensors header that promises more data than there is.
     let header = br#"{"a":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}}"#;

@@ -6,13 +6,13 @@ use burn::{
 };
 use protoseg::{
     config::NetworkConfig,
-    core::LabelMap,
+    core::RowMap,
     decoder::{Decoder, DecoderKind},
     device::cpu,
     encoder::Encoder,
+    method::capl::{method::Method, options::Preset},
     network::Network,
-    prototype::{method::Method, options::Preset},
-    train::{Recipe, StepReport, Trainer, TrainerConfig},
+    train::{OptimizerSettings, StepReport, Trainer, TrainerConfig},
 };
 use protoseg_testing::{assert_close, stream};
 
@@ -27,7 +27,7 @@ fn run(network: Network, config: TrainerConfig) -> (Vec<StepReport>, Network) {
 }
 
 fn config(steps: usize) -> TrainerConfig {
-    let recipe = Recipe { lr: 0.005, ..Recipe::reference() };
+    let recipe = OptimizerSettings { lr: 0.005, ..OptimizerSettings::reference() };
     TrainerConfig::new(3, Some(0), Method::Capl.training(), Preset::Reference.options(), recipe, steps, 5)
 }
 
@@ -36,8 +36,8 @@ fn start() -> Network {
     NetworkConfig { dropout: 0.0, ..tiny_config(3) }.init(&cpu()).unwrap().materialize()
 }
 
-fn labels() -> Vec<LabelMap> {
-    let one = |image| LabelMap::new(41, 41, (0..41 * 41).map(|pixel| label(image, pixel)).collect());
+fn labels() -> Vec<RowMap> {
+    let one = |image| RowMap::new(41, 41, (0..41 * 41).map(|pixel| label(image, pixel)).collect());
     (0..4).map(one).collect()
 }
 

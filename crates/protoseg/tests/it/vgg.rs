@@ -8,8 +8,8 @@ use burn::tensor::{
 use protoseg::{
     device::cpu,
     encoder::{EncoderConfig, VggConfig},
-    prototype::cosine,
-    weights::{Checkpoint, load_encoder},
+    method::capl::cosine,
+    weights::{TensorFile, load_encoder},
 };
 use protoseg_testing::{Golden, assert_close, read_keys, shared, write_generated};
 
@@ -34,7 +34,7 @@ fn panet_on_vgg_gives_the_golden_scores() {
     let file = folder.path().join("vgg16.safetensors");
     write_generated(&read_keys(&keys), torchvision_name, &file);
     let config = EncoderConfig::Vgg16(VggConfig { output_stride: 8 });
-    let encoder = load_encoder(&Checkpoint::open(&file).unwrap(), &config, &cpu()).unwrap();
+    let encoder = load_encoder(&TensorFile::open(&file).unwrap(), &config, &cpu()).unwrap();
 
     let golden = Golden::read(&path);
     let features = |images: Tensor<4>| {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use protoseg::{
-    core::{Classes, Image, LabelMap},
+    core::{Classes, Image, RowMap},
     train::Shown,
 };
 use protoseg_data::fit_image;
@@ -58,7 +58,7 @@ pub fn draw(epoch: usize, samples: &[Shown], classes: &Classes) -> Result<Image,
 
 fn draw_row(sample: &Shown, palette: &Palette) -> [Image; 3] {
     let input = fit_image(sample.image.clone(), CELL);
-    let painted = |labels: &LabelMap| palette.painted(&input, labels);
+    let painted = |labels: &RowMap| palette.painted(&input, labels);
     let (truth, predicted) = (painted(&sample.truth), painted(&sample.predicted));
     [input, truth, predicted]
 }

@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 
 pub use file::PlanError;
 
-use super::Recipe;
+use super::OptimizerSettings;
 use crate::{
     config::{ConfigError, NetworkConfig},
     decoder::DecoderKind,
     encoder::{EncoderConfig, ResNetConfig, Stem, StrideOn, VggConfig},
-    prototype::{
+    method::capl::{
         method::Method,
         options::{Options, Preset},
     },
@@ -40,7 +40,7 @@ pub struct Plan {
     pub data: DataPlan,
     pub network: NetworkPlan,
     pub training: TrainingPlan,
-    pub optimizer: Recipe,
+    pub optimizer: OptimizerSettings,
     pub augment: AugmentPlan,
     pub validation: ValidationPlan,
     pub checkpoint: CheckpointPlan,
@@ -165,7 +165,7 @@ impl Default for Plan {
             data: DataPlan::default(),
             network: NetworkPlan::default(),
             training: TrainingPlan::default(),
-            optimizer: Recipe::reference(),
+            optimizer: OptimizerSettings::reference(),
             augment: AugmentPlan::default(),
             validation: ValidationPlan::default(),
             checkpoint: CheckpointPlan::default(),

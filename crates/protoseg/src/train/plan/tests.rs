@@ -23,7 +23,7 @@ fn an_empty_file_is_the_reference_s_recipe() {
     let plan = Plan::read(&path).unwrap();
     assert_eq!(plan, Plan::default());
     assert_eq!((plan.training.epochs, plan.training.batch, plan.training.crop), (50, 6, 473));
-    assert_eq!(plan.optimizer, Recipe::reference());
+    assert_eq!(plan.optimizer, OptimizerSettings::reference());
     assert_eq!(plan.transforms(), Augment::reference(473));
     assert_eq!(plan.resolve_options().unwrap(), Preset::Reference.options());
 }
@@ -75,7 +75,7 @@ fn options_change_single_rows_of_a_preset() {
         plan("preset = \"paper\"\n[options]\nfusion = \"unit\"\n[options.loss]\naux = 0.4\n");
     let options = Plan::read(&path).unwrap().resolve_options().unwrap();
     let mut expected = Preset::Paper.options();
-    expected.fusion = crate::prototype::options::Fusion::Unit;
+    expected.fusion = crate::method::capl::options::Fusion::Unit;
     expected.loss.aux = 0.4;
     assert_eq!(options, expected);
 }

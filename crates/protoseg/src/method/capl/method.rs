@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::gamma::Gate;
+use super::gate::Gate;
 
 /// Which parts of the method are on, and with which gate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

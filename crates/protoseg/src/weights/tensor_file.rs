@@ -17,7 +17,7 @@ use safetensors::{Dtype, tensor::Metadata};
 use super::{WeightsError, pickle};
 
 /// The tensors of a file by name.
-pub struct Checkpoint {
+pub struct TensorFile {
     pub path: PathBuf,
     /// What a safetensors file says of itself; empty for `.pth`.
     pub metadata: HashMap<String, String>,
@@ -47,7 +47,7 @@ const STATE_DICT_KEYS: [&str; 3] = ["state_dict.", "model_state_dict.", "model."
 /// What wrapping a model for several GPUs puts before every name.
 const PARALLEL_PREFIX: &str = "module.";
 
-impl Checkpoint {
+impl TensorFile {
     /// Lists a file. Its format is told by its content, not by its name.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let read = |source| WeightsError::Read { path: path.to_path_buf(), source };

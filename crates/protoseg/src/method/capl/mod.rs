@@ -16,7 +16,7 @@
 pub mod cosine;
 pub mod fake;
 pub mod fusion;
-pub mod gamma;
+pub mod gate;
 pub mod method;
 pub mod options;
 pub mod pooling;

@@ -21,7 +21,7 @@ use plan::{Plan, Slots};
 
 /// A network ready for use.
 #[derive(Debug)]
-pub struct FixedNetwork {
+pub struct Extractor {
     plan: Plan,
     /// Buffers of finished runs.
     idle: Mutex<Vec<Slots>>,
@@ -41,7 +41,7 @@ pub struct StepProfile {
     pub time: Duration,
 }
 
-impl FixedNetwork {
+impl Extractor {
     /// For images of `[height, width]`. The network's weights are copied.
     pub fn new(network: &Network, size: [usize; 2]) -> Self {
         Self { plan: layers::plan(network, size), idle: Mutex::new(Vec::new()) }

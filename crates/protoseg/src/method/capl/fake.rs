@@ -3,7 +3,7 @@
 //! (their rows are enriched by SCE); the classifier so formed must then segment the whole batch.
 
 use burn::tensor::{Tensor, TensorData};
-use protoseg_core::LabelMap;
+use protoseg_core::RowMap;
 use rand::{Rng, seq::SliceRandom};
 
 use super::{
@@ -45,7 +45,7 @@ pub fn fake_support_start(batch: usize, rule: FakeSupport) -> usize {
 }
 
 /// The classes present in the fake support, on the features' grid, in rising order.
-pub fn present_classes(labels: &[LabelMap], [height, width]: [usize; 2]) -> Vec<u16> {
+pub fn present_classes(labels: &[RowMap], [height, width]: [usize; 2]) -> Vec<u16> {
     let mut present: Vec<u16> =
         labels.iter().flat_map(|label| label.resize_nearest(width, height).present()).collect();
     present.sort_unstable();
@@ -61,7 +61,7 @@ pub fn present_classes(labels: &[LabelMap], [height, width]: [usize; 2]) -> Vec<
 pub fn form_classifier(
     learned: Tensor<2>,
     features: Tensor<4>,
-    labels: &[LabelMap],
+    labels: &[RowMap],
     roles: &FakeRoles,
     parts: Parts,
     sce: Option<Sce<'_>>,
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use crate::{
         device::cpu,
-        prototype::{gamma::Gate, method::Method, options::Preset},
+        method::capl::{gate::Gate, method::Method, options::Preset},
     };
     use protoseg_core::IGNORE;
     use rand::SeedableRng;
@@ -156,7 +156,7 @@ mod tests {
         let learned = Tensor::<2>::from_floats([[7.0, 7.0], [0.0, 1.0], [2.0, 2.0]], &cpu());
         let features = Tensor::<1>::from_floats([1.0, 3.0, 8.0, 50.0, 3.0, 5.0, 0.0, 50.0], &cpu())
             .reshape([1, 2, 2, 2]);
-        let labels = [LabelMap::new(2, 2, vec![1, 1, 2, IGNORE])];
+        let labels = [RowMap::new(2, 2, vec![1, 1, 2, IGNORE])];
         let roles = FakeRoles { novel: vec![1], context: vec![2] };
         let parts = Method::Capl.training();
         let sce = Sce { gate: Gate::Constant(0.75), mlp: None };

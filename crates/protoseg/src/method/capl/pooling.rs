@@ -4,7 +4,7 @@
 //! shots and supports that the paper or its reference uses can be made from those, in any order.
 
 use burn::tensor::{Tensor, TensorData};
-use protoseg_core::LabelMap;
+use protoseg_core::RowMap;
 
 /// Sums of features under the masks of some classes.
 pub struct MaskedSums {
@@ -16,7 +16,7 @@ pub struct MaskedSums {
 
 /// Sums `features` (`[batch, d, h, w]`) over the pixels of each label in `classes`, image by image. `labels` are at any
 /// size; they are brought to the features' grid by nearest neighbour.
-pub fn masked_sums(features: Tensor<4>, labels: &[LabelMap], classes: &[u16]) -> MaskedSums {
+pub fn masked_sums(features: Tensor<4>, labels: &[RowMap], classes: &[u16]) -> MaskedSums {
     let [batch, dim, height, width] = features.dims();
     assert_eq!(labels.len(), batch, "{} label maps for {batch} feature maps", labels.len());
     let positions = height * width;
@@ -54,7 +54,7 @@ mod tests {
     use proptest::prelude::*;
     use protoseg_core::IGNORE;
 
-    fn mean(features: &[f32], dims: [usize; 4], labels: &[LabelMap], classes: &[u16]) -> Vec<f32> {
+    fn mean(features: &[f32], dims: [usize; 4], labels: &[RowMap], classes: &[u16]) -> Vec<f32> {
         let features = Tensor::from_data(TensorData::new(features.to_vec(), dims), &cpu());
         masked_sums(features, labels, classes).mean().try_into_vec_as().unwrap()
     }
@@ -63,13 +63,13 @@ mod tests {
     fn mean_over_two_images_by_hand() {
         // d = 2, 1 x 2 maps. Class 3 lies on the first pixel of image 0 and on both of image 1.
         let features = [1.0, 9.0, 2.0, 9.0, /* image 1 */ 4.0, 7.0, 5.0, 8.0];
-        let labels = [LabelMap::new(2, 1, vec![3, IGNORE]), LabelMap::new(2, 1, vec![3, 3])];
+        let labels = [RowMap::new(2, 1, vec![3, IGNORE]), RowMap::new(2, 1, vec![3, 3])];
         assert_eq!(mean(&features, [2, 2, 1, 2], &labels, &[3]), [4.0, 5.0]);
     }
 
     #[test]
     fn ignored_pixels_do_not_move_the_prototype() {
-        let labels = [LabelMap::new(3, 1, vec![0, IGNORE, 0])];
+        let labels = [RowMap::new(3, 1, vec![0, IGNORE, 0])];
         let a = mean(&[1.0, 100.0, 3.0], [1, 1, 1, 3], &labels, &[0]);
         let b = mean(&[1.0, -5.0, 3.0], [1, 1, 1, 3], &labels, &[0]);
         assert_eq!((a[0], b[0]), (2.0, 2.0));
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_class_without_pixels_gets_zeros() {
-        let labels = [LabelMap::new(1, 1, vec![0])];
+        let labels = [RowMap::new(1, 1, vec![0])];
         assert_eq!(mean(&[4.0], [1, 1, 1, 1], &labels, &[0, 7]), [4.0, 0.0]);
     }
 
@@ -88,7 +88,7 @@ mod tests {
             value in -50f32..50.0,
             labels in proptest::collection::vec(0u16..3, 12),
         ) {
-            let map = LabelMap::new(4, 3, labels);
+            let map = RowMap::new(4, 3, labels);
             let present = map.present();
             for prototype in mean(&[value; 24], [1, 2, 3, 4], std::slice::from_ref(&map), &present) {
                 prop_assert!((prototype - value).abs() <= 1e-4 * value.abs().max(1.0), "{prototype}");
@@ -100,7 +100,7 @@ mod tests {
             features in proptest::collection::vec(-5f32..5.0, 24),
             labels in proptest::collection::vec(0u16..2, 12),
         ) {
-            let maps = |order: [usize; 3]| order.map(|i| LabelMap::new(2, 2, labels[4 * i..][..4].to_vec()));
+            let maps = |order: [usize; 3]| order.map(|i| RowMap::new(2, 2, labels[4 * i..][..4].to_vec()));
             let ordered = |order: [usize; 3]| -> Vec<f32> {
                 order.iter().flat_map(|&i| features[8 * i..][..8].to_vec()).collect()
             };

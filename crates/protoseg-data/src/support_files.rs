@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use image::DynamicImage;
-use protoseg_core::{IGNORE, Image, LabelMap};
+use protoseg_core::{IGNORE, IdMap, RowMap, Support};
 use serde::Deserialize;
 
 use crate::dataset::check_sizes;
@@ -14,7 +14,7 @@ use crate::{DataError, Sample, files};
 /// A labelled image of a class.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Example {
+pub struct SupportFiles {
     pub class: String,
     pub image: PathBuf,
     pub mask: PathBuf,
@@ -26,20 +26,10 @@ pub struct Example {
     pub base_labels: bool,
 }
 
-/// An example in memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadedExample {
-    pub image: Image,
-    /// Base rows, the label that was asked for where the class is, and [`IGNORE`].
-    pub label: LabelMap,
-    /// Pixels of the class.
-    pub pixels: u64,
-}
-
 /// What 8-bit masks write for "no label".
 const NO_LABEL: u16 = 255;
 
-impl Example {
+impl SupportFiles {
     /// An example whose mask holds the class alone.
     pub fn new(class: &str, image: &Path, mask: &Path) -> Self {
         let (image, mask) = (image.to_path_buf(), mask.to_path_buf());
@@ -121,22 +111,23 @@ impl Example {
         }
     }
 
-    /// Reads image and mask. `own` is the label that the class gets; of a mask with base labels, ids below `n_base` are kept
-    /// and ids up to `known` are passed over.
-    pub fn load(&self, own: u16, n_base: u16, known: u16) -> Result<LoadedExample, DataError> {
+    /// Reads image and mask. Of a mask with base labels, ids below `n_base` are the model's rows, and ids up to `known`
+    /// are passed over.
+    pub fn load(&self, n_base: u16, known: u16) -> Result<Support, DataError> {
         let image = read_image(&self.image)?;
-        let mut label = read_mask(&self.mask)?;
+        let label = read_mask(&self.mask)?;
         let sample =
             Sample { name: self.class.clone(), image: self.image.clone(), label: Some(self.mask.clone()) };
         check_sizes(&sample, &image, &label)?;
         let value = self.find_value(&label, n_base)?;
         let unknown = |id: u16| self.base_labels && id != NO_LABEL && id != IGNORE && id >= known.max(n_base);
         let mut pixels = 0;
-        for id in &mut label.data {
-            *id = match *id {
+        let mut rows = Vec::with_capacity(label.data.len());
+        for &id in &label.data {
+            rows.push(match id {
                 id if id == value => {
                     pixels += 1;
-                    own
+                    Support::ROW
                 }
                 id if self.base_labels && id < n_base => id,
                 id if unknown(id) => {
@@ -146,19 +137,21 @@ impl Example {
                     ));
                 }
                 _ => IGNORE,
-            };
+            });
         }
+        let rows = RowMap::new(label.width, label.height, rows);
+        let name = self.image.file_name().unwrap_or_default().to_string_lossy();
         match pixels {
             0 => Err(self.wrong(
                 format!("holds no pixel of the class (id `{value}`)"),
                 "paint the class into the mask, or say which id it has",
             )),
-            _ => Ok(LoadedExample { image, label, pixels }),
+            _ => Ok(Support::new(name, image, rows)?),
         }
     }
 
     /// The id of the class: as given, or the only one that can be meant.
-    fn find_value(&self, label: &LabelMap, n_base: u16) -> Result<u16, DataError> {
+    fn find_value(&self, label: &IdMap, n_base: u16) -> Result<u16, DataError> {
         if let Some(value) = self.value {
             return Ok(value);
         }
@@ -182,7 +175,7 @@ impl Example {
     }
 
     fn wrong(&self, reason: String, hint: &str) -> DataError {
-        DataError::Example {
+        DataError::SupportMask {
             path: self.mask.clone(),
             class: self.class.clone(),
             reason,
@@ -192,7 +185,7 @@ impl Example {
 }
 
 /// An index mask; or a picture of one colour on black, which is then id 255.
-fn read_mask(path: &Path) -> Result<LabelMap, DataError> {
+fn read_mask(path: &Path) -> Result<IdMap, DataError> {
     match read_index_mask(path) {
         Err(DataError::NotAMask { reason, hint, .. }) if is_png(path) => {
             let picture = decode_dynamic(&files::read_bytes(path)?, path)?;
@@ -203,7 +196,7 @@ fn read_mask(path: &Path) -> Result<LabelMap, DataError> {
 }
 
 /// What painting programs save for a mask: black (or clear) and one other colour.
-fn one_colour(picture: &DynamicImage) -> Option<LabelMap> {
+fn one_colour(picture: &DynamicImage) -> Option<IdMap> {
     let rgba = picture.to_rgba8();
     let mut colour = None;
     let mut labels = Vec::with_capacity(rgba.pixels().len());
@@ -217,7 +210,7 @@ fn one_colour(picture: &DynamicImage) -> Option<LabelMap> {
             return None;
         }
     }
-    Some(LabelMap::new(rgba.width() as usize, rgba.height() as usize, labels))
+    Some(IdMap::new(rgba.width() as usize, rgba.height() as usize, labels))
 }
 
 fn is_png(path: &Path) -> bool {
@@ -239,6 +232,7 @@ mod tests {
     use super::*;
     use crate::mask::write_index_mask;
     use crate::picture::write_image;
+    use protoseg_core::Image;
 
     struct Folder(tempfile::TempDir);
 
@@ -255,13 +249,13 @@ mod tests {
 
         fn mask(&self, name: &str, labels: [u16; 4]) -> PathBuf {
             let path = self.0.path().join(name);
-            let map = LabelMap::new(4, 1, labels.map(|id| if id == 255 { IGNORE } else { id }).to_vec());
+            let map = IdMap::new(4, 1, labels.map(|id| if id == 255 { IGNORE } else { id }).to_vec());
             write_index_mask(&path, &map).unwrap();
             path
         }
 
-        fn example(&self, labels: [u16; 4]) -> Example {
-            Example::new("duck", &self.image("a.png"), &self.mask("a_mask.png", labels))
+        fn example(&self, labels: [u16; 4]) -> SupportFiles {
+            SupportFiles::new("duck", &self.image("a.png"), &self.mask("a_mask.png", labels))
         }
     }
 
@@ -269,30 +263,31 @@ mod tests {
     fn a_mask_of_one_class_labels_nothing_else() {
         let folder = Folder::new();
         for labels in [[0, 3, 3, 0], [0, 255, 255, 0], [255, 3, 3, 0]] {
-            let loaded = folder.example(labels).load(20, 16, 21).unwrap();
-            assert_eq!((loaded.label.data, loaded.pixels), (vec![IGNORE, 20, 20, IGNORE], 2), "{labels:?}");
+            let loaded = folder.example(labels).load(16, 21).unwrap();
+            assert_eq!(loaded.labels().data, [IGNORE, Support::ROW, Support::ROW, IGNORE], "{labels:?}");
+            assert_eq!(loaded.pixels(), 2);
         }
     }
 
     #[test]
     fn base_labels_are_kept_by_row() {
         let folder = Folder::new();
-        let example = Example { base_labels: true, ..folder.example([0, 17, 2, 255]) };
-        assert_eq!(example.load(20, 16, 21).unwrap().label.data, [0, 20, 2, IGNORE]);
-        let example = Example { base_labels: true, value: Some(2), ..folder.example([1, 17, 2, 2]) };
-        assert_eq!(example.load(20, 16, 21).unwrap().label.data, [1, IGNORE, 20, 20]);
-        let error = Example { base_labels: true, value: Some(2), ..folder.example([1, 99, 2, 2]) };
-        assert!(error.load(20, 16, 21).unwrap_err().to_string().contains("id `99`"));
+        let example = SupportFiles { base_labels: true, ..folder.example([0, 17, 2, 255]) };
+        assert_eq!(example.load(16, 21).unwrap().labels().data, [0, Support::ROW, 2, IGNORE]);
+        let example = SupportFiles { base_labels: true, value: Some(2), ..folder.example([1, 17, 2, 2]) };
+        assert_eq!(example.load(16, 21).unwrap().labels().data, [1, IGNORE, Support::ROW, Support::ROW]);
+        let error = SupportFiles { base_labels: true, value: Some(2), ..folder.example([1, 99, 2, 2]) };
+        assert!(error.load(16, 21).unwrap_err().to_string().contains("id `99`"));
     }
 
     #[test]
     fn masks_that_do_not_say_what_is_meant_are_refused() {
         let folder = Folder::new();
-        let refuse = |example: Example| example.load(20, 16, 21).unwrap_err().to_string();
+        let refuse = |example: SupportFiles| example.load(16, 21).unwrap_err().to_string();
         let two = refuse(folder.example([0, 3, 4, 0]));
         assert!(two.contains("a_mask.png` of class `duck` holds the ids `3`, `4`"), "{two}");
         assert!(refuse(folder.example([0, 0, 0, 0])).contains("no pixel of the class"));
-        let other = Example { value: Some(9), ..folder.example([0, 3, 3, 0]) };
+        let other = SupportFiles { value: Some(9), ..folder.example([0, 3, 3, 0]) };
         assert!(refuse(other).contains("no pixel of the class (id `9`)"));
     }
 
@@ -303,23 +298,26 @@ mod tests {
         let painted = Image::new(4, 1, vec![0, 0, 0, 255, 0, 0, 255, 0, 0, 0, 0, 0]);
         example.mask = folder.0.path().join("painted.png");
         write_image(&example.mask, &painted).unwrap();
-        assert_eq!(example.load(20, 16, 21).unwrap().pixels, 2);
+        assert_eq!(example.load(16, 21).unwrap().pixels(), 2);
         write_image(&example.mask, &Image::new(4, 1, vec![0, 0, 0, 255, 0, 0, 9, 0, 0, 0, 0, 0])).unwrap();
-        assert!(example.load(20, 16, 21).unwrap_err().to_string().contains("not an index mask"));
+        assert!(example.load(16, 21).unwrap_err().to_string().contains("not an index mask"));
     }
 
     #[test]
     fn folders_and_lists_name_pairs() {
         let folder = Folder::new();
         let example = folder.example([0, 1, 1, 0]);
-        assert_eq!(Example::read_folder("duck", folder.0.path()).unwrap(), std::slice::from_ref(&example));
+        assert_eq!(
+            SupportFiles::read_folder("duck", folder.0.path()).unwrap(),
+            std::slice::from_ref(&example)
+        );
         let list = folder.0.path().join("list.txt");
         std::fs::write(&list, "# pairs\na.png a_mask.png\n").unwrap();
-        assert_eq!(Example::read_list("duck", &list).unwrap(), [example]);
+        assert_eq!(SupportFiles::read_list("duck", &list).unwrap(), [example]);
         std::fs::write(&list, "a.png\n").unwrap();
-        assert!(Example::read_list("duck", &list).unwrap_err().to_string().contains("line 1"));
+        assert!(SupportFiles::read_list("duck", &list).unwrap_err().to_string().contains("line 1"));
         folder.image("b.png");
-        let error = Example::read_folder("duck", folder.0.path()).unwrap_err().to_string();
+        let error = SupportFiles::read_folder("duck", folder.0.path()).unwrap_err().to_string();
         assert!(error.contains("b_mask.png"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use burn::tensor::{Tensor, activation::softmax};
 
 use super::{
     cosine::scores,
-    gamma::{GammaMlp, Gate},
+    gate::{GammaMlp, Gate},
     options::{GateWeighs, Options},
 };
 
@@ -56,7 +56,7 @@ fn attend(features: Tensor<4>, learned: Tensor<3>) -> Tensor<3> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{device::cpu, prototype::options::Preset};
+    use crate::{device::cpu, method::capl::options::Preset};
 
     /// One class (2, 0); pixels (1, 0) and (0, 3). Scores 10 and 0, attention a and 1 - a.
     fn run(gate: Gate, options: &Options) -> [f32; 2] {

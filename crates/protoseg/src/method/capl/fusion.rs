@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use crate::{
         device::cpu,
-        prototype::{gamma::Gate, options::Preset},
+        method::capl::{gate::Gate, options::Preset},
     };
 
     #[test]

@@ -9,7 +9,7 @@ use burn::tensor::{Tensor, TensorData};
 
 use super::{
     cosine::unit,
-    gamma::{GammaMlp, Gate},
+    gate::{GammaMlp, Gate},
     options::{ContextPool, Normalise, Options, ShotMean},
 };
 
@@ -182,7 +182,7 @@ impl Mean {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{device::cpu, prototype::options::Preset};
+    use crate::{device::cpu, method::capl::options::Preset};
     use proptest::prelude::*;
 
     fn support(novel: u16, sums: &[(u16, [f32; 2], f32)]) -> SupportSums {

@@ -1,0 +1,3 @@
+//! Methods: one published method per file or folder.
+
+pub mod capl;
