@@ -10,7 +10,6 @@ mod preprocess;
 mod raster;
 mod remap;
 mod rules;
-pub mod scenes;
 mod score_map;
 mod scores;
 pub mod seed;

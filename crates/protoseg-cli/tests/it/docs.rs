@@ -73,10 +73,15 @@ fn crates_use_only_what_lies_below_them() {
         ("protoseg-core", &[][..]),
         ("protoseg-kernels", &[]),
         ("protoseg-testing", &[]),
-        ("protoseg-data", &["protoseg-core"]),
+        ("protoseg-scenes", &["protoseg-core"]),
+        ("protoseg-data", &["protoseg-core", "protoseg-scenes"]),
         ("protoseg", &["protoseg-core", "protoseg-data", "protoseg-kernels"]),
         ("protoseg-cli", &["protoseg-core", "protoseg-data", "protoseg"]),
     ];
+    for folder in fs::read_dir(repository().join("crates")).unwrap() {
+        let folder = folder.unwrap().file_name();
+        assert!(allowed.iter().any(|(name, _)| folder == *name), "{folder:?} has no line in this table");
+    }
     for (name, below) in allowed {
         let manifest = read(&format!("crates/{name}/Cargo.toml"));
         let dependencies = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();

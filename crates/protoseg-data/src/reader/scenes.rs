@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use protoseg_core::scenes::{CLASS_NAMES, Scenes, novel_classes};
 use protoseg_core::{ClassId, ClassTable, Fold, FoldError, IdMap, Image};
+use protoseg_scenes::{CLASS_NAMES, Scenes, novel_classes};
 
 use crate::shapes::Labels;
 use crate::{Contents, DataError, Dataset, Sample, Split};
