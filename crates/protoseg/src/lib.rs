@@ -21,9 +21,8 @@ pub mod method;
 pub mod model;
 pub mod network;
 pub mod nn;
-pub mod predict;
 pub mod register;
-pub mod support_check;
+pub mod segmenter;
 pub mod train;
 pub mod weights;
 

@@ -11,6 +11,6 @@ pub use batch_norm::BatchNorm;
 pub use conv_norm::ConvNorm;
 pub use cost::{ConvCost, Cost};
 pub use dropout2d::Dropout2d;
-pub use resize::upsample;
+pub use resize::{resize_centred, resize_centred_weights, upsample};
 
 pub(crate) use conv_norm::{Conv, max_pool_3x3};

@@ -3,7 +3,6 @@
 mod checkpoint;
 mod error;
 mod event;
-mod loss;
 mod optimizer;
 mod plan;
 mod run;
@@ -12,7 +11,6 @@ mod validate;
 
 pub use error::TrainError;
 pub use event::{End, EpochEvent, Event, Shown, Start, StepEvent, Validation, Watch};
-pub use loss::{Losses, batch_losses, cross_entropy};
 pub use optimizer::{OptimizerKind, OptimizerSettings, Schedule};
 pub use plan::{
     AugmentPlan, CheckpointPlan, DataPlan, HOLDOUT, NO_VALIDATION, NetworkPlan, Plan, PlanError,

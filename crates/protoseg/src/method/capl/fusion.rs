@@ -3,10 +3,10 @@
 use burn::tensor::Tensor;
 
 use super::{
-    cosine::unit,
+    dqce::{Dqce, dynamic_prototypes},
     options::{Fusion, Options},
-    query::{Dqce, dynamic_prototypes},
 };
+use crate::method::cosine::unit;
 
 /// The prototypes that each image of a batch is scored with, `[1 or batch, base + novel, d]`.
 ///

@@ -1,4 +1,4 @@
-//! G: one scalar a class that weighs its learned prototype against a new one.
+//! G: one scalar per class that weighs its learned prototype against a new one.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use burn::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::cosine::cosine_of_rows;
+use crate::method::cosine::cosine_of_rows;
 
 /// Which G.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +41,9 @@ impl fmt::Display for Gate {
 }
 
 impl Gate {
+    /// What stands for the support gate of a model that never trained one.
+    pub const UNTRAINED: Self = Self::Constant(0.5);
+
     /// The weight of each class: `learned` and `new` are `[.., classes, d]`, the result `[.., classes, 1]`. `mlp` is the
     /// network behind [`Gate::Mlp`].
     pub fn weight<const D: usize>(

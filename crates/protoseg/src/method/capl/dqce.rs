@@ -7,10 +7,10 @@
 use burn::tensor::{Tensor, activation::softmax};
 
 use super::{
-    cosine::scores,
     gate::{GammaMlp, Gate},
     options::{GateWeighs, Options},
 };
+use crate::method::cosine::scores;
 
 /// How prototypes follow the query.
 #[derive(Clone, Copy)]

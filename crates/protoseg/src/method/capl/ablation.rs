@@ -28,7 +28,7 @@ impl Parts {
 /// A row of the ablation table.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub enum Method {
+pub enum Ablation {
     Baseline,
     /// Baseline with fake novel rows in training.
     BaselinePlus,
@@ -44,10 +44,7 @@ pub enum Method {
     Capl,
 }
 
-/// The constant that stands for the support gate of a model that never trained one.
-const UNTRAINED_GATE: f64 = 0.5;
-
-impl Method {
+impl Ablation {
     /// Every row of the table.
     pub const ALL: [Self; 11] = [
         Self::Baseline,
@@ -79,7 +76,7 @@ impl Method {
         let parts = |sce, dqce| Parts { fake_novel: false, sce, dqce };
         match self {
             Self::Baseline | Self::BaselinePlus | Self::CaplTr => Parts::PLAIN,
-            Self::CaplTe => parts(Some(Gate::Constant(UNTRAINED_GATE)), Some(Gate::Cosine)),
+            Self::CaplTe => parts(Some(Gate::UNTRAINED), Some(Gate::Cosine)),
             Self::Sce(gate) => parts(Some(gate), None),
             Self::Dqce(gate) => parts(None, Some(gate)),
             Self::Capl => parts(Some(Gate::Mlp), Some(Gate::Cosine)),
@@ -93,7 +90,7 @@ impl Method {
     }
 }
 
-impl fmt::Display for Method {
+impl fmt::Display for Ablation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Baseline => f.write_str("baseline"),
@@ -109,30 +106,30 @@ impl fmt::Display for Method {
 
 /// A name that is no row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("method `{name}` is unknown\nhint: one of {}", Method::ALL.map(|method| method.to_string()).join(", "))]
-pub struct UnknownMethod {
+#[error("method `{name}` is unknown\nhint: one of {}", Ablation::ALL.map(|row| row.to_string()).join(", "))]
+pub struct UnknownAblation {
     pub name: String,
 }
 
-impl FromStr for Method {
-    type Err = UnknownMethod;
+impl FromStr for Ablation {
+    type Err = UnknownAblation;
 
-    fn from_str(name: &str) -> Result<Self, UnknownMethod> {
+    fn from_str(name: &str) -> Result<Self, UnknownAblation> {
         let named = |method: &Self| method.to_string() == name;
-        Self::ALL.into_iter().find(named).ok_or_else(|| UnknownMethod { name: name.to_string() })
+        Self::ALL.into_iter().find(named).ok_or_else(|| UnknownAblation { name: name.to_string() })
     }
 }
 
-impl TryFrom<String> for Method {
-    type Error = UnknownMethod;
+impl TryFrom<String> for Ablation {
+    type Error = UnknownAblation;
 
-    fn try_from(name: String) -> Result<Self, UnknownMethod> {
+    fn try_from(name: String) -> Result<Self, UnknownAblation> {
         name.parse()
     }
 }
 
-impl From<Method> for String {
-    fn from(method: Method) -> Self {
+impl From<Ablation> for String {
+    fn from(method: Ablation) -> Self {
         method.to_string()
     }
 }
@@ -143,16 +140,16 @@ mod tests {
 
     #[test]
     fn every_name_reads_back() {
-        for method in Method::ALL {
+        for method in Ablation::ALL {
             assert_eq!(method.to_string().parse(), Ok(method));
         }
-        assert!("capl2".parse::<Method>().unwrap_err().to_string().contains("sce-cos-swapped"));
+        assert!("capl2".parse::<Ablation>().unwrap_err().to_string().contains("sce-cos-swapped"));
     }
 
     #[test]
     fn only_rows_that_train_an_mlp_have_one() {
         let with = |which: usize| -> Vec<String> {
-            Method::ALL.into_iter().filter(|m| m.has_mlp()[which]).map(|m| m.to_string()).collect()
+            Ablation::ALL.into_iter().filter(|m| m.has_mlp()[which]).map(|m| m.to_string()).collect()
         };
         assert_eq!(with(0), ["capl-tr", "sce-mlp", "capl"]);
         assert_eq!(with(1), ["dqce-mlp"]);

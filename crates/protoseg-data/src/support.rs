@@ -1,6 +1,10 @@
 //! A support in memory: an image in which one class is labelled.
 
-use crate::{IGNORE, Image, RowMap};
+use std::path::Path;
+
+use protoseg_core::{IGNORE, Image, RowMap, SUPPORT_ROW};
+
+use crate::{DataError, SupportFiles};
 
 /// An image that teaches one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,16 +19,21 @@ pub struct Support {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("support `{name}`: the mask is {got:?} but the image is {expected:?} (width, height)")]
 pub struct SupportSizeError {
+    /// The support's name.
     pub name: String,
+    /// Width and height of the mask.
     pub got: (usize, usize),
+    /// Width and height of the image.
     pub expected: (usize, usize),
 }
 
 impl Support {
-    /// The label of the class that a support teaches. It is neither the row of a base class nor [`IGNORE`].
-    pub const ROW: u16 = IGNORE - 1;
+    /// From two files: an image, and a mask of its size in which the class has any one colour or id.
+    pub fn read(image: impl AsRef<Path>, mask: impl AsRef<Path>) -> Result<Self, DataError> {
+        SupportFiles::new("", image.as_ref(), mask.as_ref()).load(0, 0)
+    }
 
-    /// From labels of the image's size: [`Support::ROW`] where the class is, rows of base classes where those are
+    /// From labels of the image's size: [`SUPPORT_ROW`] where the class is, rows of base classes where those are
     /// known, [`IGNORE`] elsewhere. `name` is for people.
     pub fn new(name: impl Into<String>, image: Image, labels: RowMap) -> Result<Self, SupportSizeError> {
         let (got, expected) = ((labels.width, labels.height), (image.width, image.height));
@@ -32,14 +41,14 @@ impl Support {
         if got != expected {
             return Err(SupportSizeError { name, got, expected });
         }
-        let pixels = labels.data.iter().filter(|&&label| label == Self::ROW).count() as u64;
+        let pixels = labels.data.iter().filter(|&&label| label == SUPPORT_ROW).count() as u64;
         Ok(Self { name, image, labels, pixels })
     }
 
     /// From a mask of the image's size, one value per pixel, line by line: true where the class is. Nothing is said of
     /// the other pixels.
     pub fn from_mask(name: impl Into<String>, image: Image, mask: &[bool]) -> Result<Self, SupportSizeError> {
-        let label = |&is_class: &bool| if is_class { Self::ROW } else { IGNORE };
+        let label = |&is_class: &bool| if is_class { SUPPORT_ROW } else { IGNORE };
         let (width, height) = (image.width, image.height);
         if mask.len() != width * height {
             let got = (mask.len().checked_div(height).unwrap_or(0), height);
@@ -53,11 +62,12 @@ impl Support {
         &self.name
     }
 
+    /// The picture.
     pub fn image(&self) -> &Image {
         &self.image
     }
 
-    /// [`Support::ROW`], rows of base classes, and [`IGNORE`].
+    /// [`SUPPORT_ROW`], rows of base classes, and [`IGNORE`].
     pub fn labels(&self) -> &RowMap {
         &self.labels
     }

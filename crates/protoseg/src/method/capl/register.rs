@@ -8,10 +8,10 @@
 use burn::tensor::{Tensor, TensorData};
 
 use super::{
-    cosine::unit,
     gate::{GammaMlp, Gate},
     options::{ContextPool, Normalise, Options, ShotMean},
 };
+use crate::method::cosine::unit;
 
 /// What one support image says of one class.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,75 +3,66 @@
 use burn::tensor::Tensor;
 use protoseg_core::RowMap;
 
+use super::{
+    ablation::Parts,
+    fake::{FakeRoles, fake_support_start, form_classifier},
+    fusion::image_prototypes,
+    options::Options,
+};
 use crate::{
     bridge::{PixelTargets, pixel_loss},
-    method::capl::{
-        cosine::scores,
-        fake::{FakeRoles, fake_support_start, form_classifier},
-        fusion::image_prototypes,
-        method::Parts,
-        options::Options,
-    },
+    method::{Images, Losses, cosine::scores},
     network::Network,
 };
 
-/// The losses of one batch, each a tensor of one value.
-pub struct Losses {
-    /// The weighted sum of the cross-entropies on the final and on the SCE-only prediction.
-    pub main: Tensor<1>,
-    /// Cross-entropy on the auxiliary head's prediction, unweighted.
-    pub aux: Option<Tensor<1>>,
-    /// What is minimised.
-    pub total: Tensor<1>,
-}
-
-/// The losses of `images` (`[batch, 3, height, width]`) with their `labels` (rows, of the images' size), of which the last
-/// half is the fake support with these `roles`.
+/// The losses of a batch, of which the last half is the fake support with these `roles`. The main term is the weighted
+/// sum of the cross-entropies on the final and on the SCE-only prediction; the second is that on the auxiliary head's.
 pub fn batch_losses(
     network: &Network,
-    images: Tensor<4>,
-    labels: &[RowMap],
+    batch: &Images<'_>,
     n_base: usize,
     roles: &FakeRoles,
     parts: Parts,
     options: &Options,
 ) -> Losses {
-    let batch = images.dims()[0];
-    let judged = PixelTargets::new(labels);
-    let (features, aux) = network.features_and_aux(images);
+    let count = batch.labels.len();
+    let targets = PixelTargets::new(batch.labels);
+    let weights = network.method.capl();
+    let (features, before_last) = network.features_and_before_last(batch.images.clone());
+    let aux = weights.aux_head.as_ref().map(|head| head.forward(before_last));
 
-    let support = fake_support_start(batch, options.fake_support);
+    let support = fake_support_start(count, options.fake_support);
     let formed = form_classifier(
-        network.classifier.val(),
-        features.clone().slice_dim(0, support..batch),
-        &labels[support..],
+        weights.classifier.val(),
+        features.clone().slice_dim(0, support..count),
+        &batch.labels[support..],
         roles,
         parts,
-        parts.sce.map(|gate| network.sce(gate)),
+        parts.sce.map(|gate| weights.sce(gate)),
         options,
     );
-    let cost = |prototypes: Tensor<3>| pixel_loss(scores(features.clone(), prototypes), &judged);
-    let weights = options.loss;
+    let cost = |prototypes: Tensor<3>| pixel_loss(scores(features.clone(), prototypes), &targets);
+    let shares = options.loss;
     let main = match parts.dqce {
-        None => cost(formed.unsqueeze()).mul_scalar(weights.full + weights.sce_only),
+        None => cost(formed.unsqueeze()).mul_scalar(shares.full + shares.sce_only),
         Some(gate) => {
-            let learned = network.learned_base(n_base);
-            let dqce = Some(network.dqce(gate));
+            let learned = weights.learned_base(n_base);
+            let dqce = Some(weights.dqce(gate));
             let adapted = image_prototypes(formed.clone(), learned, features.clone(), dqce, options);
-            let full = cost(adapted).mul_scalar(weights.full);
-            if weights.sce_only == 0.0 {
+            let full = cost(adapted).mul_scalar(shares.full);
+            if shares.sce_only == 0.0 {
                 full
             } else {
-                full + cost(formed.unsqueeze()).mul_scalar(weights.sce_only)
+                full + cost(formed.unsqueeze()).mul_scalar(shares.sce_only)
             }
         }
     };
     let aux = aux
-        .filter(|_| weights.aux != 0.0)
-        .zip(network.aux_classifier.as_ref())
-        .map(|(embedding, rows)| pixel_loss(scores(embedding, rows.val().unsqueeze()), &judged));
+        .filter(|_| shares.aux != 0.0)
+        .zip(weights.aux_classifier.as_ref())
+        .map(|(embedding, rows)| pixel_loss(scores(embedding, rows.val().unsqueeze()), &targets));
     let total = match &aux {
-        Some(aux) => main.clone() + aux.clone().mul_scalar(weights.aux),
+        Some(aux) => main.clone() + aux.clone().mul_scalar(shares.aux),
         None => main.clone(),
     };
     Losses { main, aux, total }

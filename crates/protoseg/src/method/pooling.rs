@@ -1,4 +1,4 @@
-//! Equations (1) and (3): a class's prototype is the average of the features under its mask.
+//! Equations (1) and (3) of the CAPL paper: a class's prototype is the average of the features under its mask.
 //!
 //! What is kept is the sum of the features and the number of pixels, per image and class: every way of averaging over
 //! shots and supports that the paper or its reference uses can be made from those, in any order.
@@ -37,7 +37,7 @@ pub fn masked_sums(features: Tensor<4>, labels: &[RowMap], classes: &[u16]) -> M
 }
 
 impl MaskedSums {
-    /// One mean a class over the pixels of all images: `[classes, d]`. A class without pixels gets zeros.
+    /// One mean per class over the pixels of all images: `[classes, d]`. A class without pixels gets zeros.
     pub fn mean(self) -> Tensor<2> {
         let classes = self.sums.dims()[1];
         let total = |class: usize| self.counts.iter().map(|image| image[class]).sum::<f32>().max(1.0);

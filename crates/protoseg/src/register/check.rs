@@ -1,15 +1,15 @@
-//! How good supports are, told from the supports alone: whether each is found by what the others taught, which classes lie
-//! near, and which take pixels away.
+//! How good supports are, told from the supports alone: whether each is found by what the others taught, which classes
+//! lie near, and which take pixels away.
 
 use burn::tensor::Tensor;
-use protoseg_core::{RowMap, ScoreMap};
+use protoseg_core::{RowMap, SUPPORT_ROW, ScoreMap};
 
+use super::{Classifier, RegisterError};
 use crate::{
     class_pack::{ClassPack, PackClass, PackError, Shot},
-    method::capl::{cosine::unit, method::Parts, options::Options},
+    method::{capl::Usage, cosine::unit},
     model::Model,
-    predict::Predictor,
-    register::PrototypeBank,
+    segmenter::Segmenter,
 };
 
 /// What is told of a registered class.
@@ -31,13 +31,12 @@ impl SupportCheck {
     const NEAREST: usize = 3;
 }
 
-/// A support that is looked at again: its features (`[1, d, h, w]`), its labels on the canvas, and what was kept of it.
-pub struct CheckedSupport {
+/// A support that registration has seen and looks at again.
+pub struct SeenSupport {
+    /// `[1, d, h, w]`
     pub features: Tensor<4>,
-    /// As registration saw it.
-    pub label: RowMap,
-    /// The label of the class in it.
-    pub own: u16,
+    /// On the canvas.
+    pub labels: RowMap,
     /// Width and height of the picture on the canvas.
     pub content: (usize, usize),
     /// What the pack keeps of it.
@@ -49,19 +48,18 @@ pub fn check_supports(
     model: &Model,
     pack: &ClassPack,
     name: &str,
-    supports: &[CheckedSupport],
-    parts: Parts,
-    options: &Options,
-) -> Result<SupportCheck, PackError> {
+    supports: &[SeenSupport],
+    usage: &Usage,
+) -> Result<SupportCheck, RegisterError> {
     let class = pack.class(name)?;
-    let bank = pack.bank(model, parts, options)?;
-    let row = row_of(&bank, name);
-    let predictor =
-        |bank: PrototypeBank| Predictor { model, bank, dqce: parts.dqce, options: options.clone() };
-    let nearest = nearest(&bank, row);
-    let whole = predictor(bank);
+    let segmenter = |pack: &ClassPack| -> Result<Segmenter, RegisterError> {
+        Ok(Segmenter::with_classifier(model, pack.classifier(model, usage)?, usage.clone()))
+    };
+    let whole = segmenter(pack)?;
+    let row = row_of(&whole, name);
+    let nearest = nearest(whole.classifier(), row);
 
-    let mut taken = vec![0u64; whole.bank.classes.rows().len()];
+    let mut taken = vec![0u64; whole.classes().rows().len()];
     let mut own = 0u64;
     let mut leave_one_out = Vec::new();
     for support in supports {
@@ -73,16 +71,16 @@ pub fn check_supports(
         if class.shots.len() > 1
             && let Some(others) = without(pack, class, &support.shot)
         {
-            let others = predictor(others?.bank(model, parts, options)?);
-            let row = row_of(&others.bank, name) as u16;
+            let others = segmenter(&others?)?;
+            let row = row_of(&others, name) as u16;
             leave_one_out.push(iou(&self::labels(&others, support), &truth, row));
         }
     }
     taken[row] = 0;
     let most = (0..taken.len()).max_by_key(|&row| (taken[row], usize::MAX - row));
-    let taken = most.filter(|&row| taken[row] > 0).map(|row| {
-        (whole.bank.classes.rows()[row].name.clone(), 100.0 * taken[row] as f64 / own.max(1) as f64)
-    });
+    let taken = most
+        .filter(|&row| taken[row] > 0)
+        .map(|row| (whole.classes().rows()[row].name.clone(), 100.0 * taken[row] as f64 / own.max(1) as f64));
     Ok(SupportCheck { nearest, leave_one_out, taken })
 }
 
@@ -95,15 +93,15 @@ fn without(pack: &ClassPack, class: &PackClass, shot: &Shot) -> Option<Result<Cl
     Some(pack.remove(&class.name).and_then(|_| pack.add(others)).map(|()| pack))
 }
 
-fn row_of(bank: &PrototypeBank, name: &str) -> usize {
-    bank.classes.rows().iter().position(|class| class.name == name).expect("the class is in the pack")
+fn row_of(segmenter: &Segmenter, name: &str) -> usize {
+    segmenter.classes().rows().iter().position(|class| class.name == name).expect("the class is in the pack")
 }
 
-fn nearest(bank: &PrototypeBank, row: usize) -> Vec<(String, f32)> {
-    let rows = unit(bank.rows.clone());
+fn nearest(classifier: &Classifier, row: usize) -> Vec<(String, f32)> {
+    let rows = unit(classifier.rows.clone());
     let own = rows.clone().slice_dim(0, row..row + 1);
     let cosines: Vec<f32> = rows.matmul(own.transpose()).try_into_vec_as().expect("prototypes are f32");
-    let names = bank.classes.rows().iter().map(|class| class.name.clone());
+    let names = classifier.classes.rows().iter().map(|class| class.name.clone());
     let mut others: Vec<(String, f32)> =
         names.zip(cosines).enumerate().filter(|(other, _)| *other != row).map(|(_, near)| near).collect();
     others.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -112,15 +110,15 @@ fn nearest(bank: &PrototypeBank, row: usize) -> Vec<(String, f32)> {
 }
 
 /// What is predicted on the picture's part of the canvas.
-fn labels(predictor: &Predictor<'_>, support: &CheckedSupport) -> Vec<u16> {
-    let grid = predictor.grid(support.features.clone());
-    let labels = ScoreMap::stretched(grid, support.label.width, support.label.height).labels();
+fn labels(segmenter: &Segmenter, support: &SeenSupport) -> Vec<u16> {
+    let grid = segmenter.grid(support.features.clone());
+    let labels = ScoreMap::stretched(grid, support.labels.width, support.labels.height).labels();
     content(&labels, support.content).collect()
 }
 
 /// Where the class is, on the picture's part of the canvas.
-fn truth(support: &CheckedSupport) -> Vec<bool> {
-    content(&support.label, support.content).map(|label| label == support.own).collect()
+fn truth(support: &SeenSupport) -> Vec<bool> {
+    content(&support.labels, support.content).map(|label| label == SUPPORT_ROW).collect()
 }
 
 fn content(map: &RowMap, (width, height): (usize, usize)) -> impl Iterator<Item = u16> + '_ {

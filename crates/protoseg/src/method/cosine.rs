@@ -1,4 +1,4 @@
-//! Equation (2): the score of a pixel for a class is alpha times the cosine of its feature and the class's prototype.
+//! Equation (2) of the CAPL paper: a pixel scores alpha times the cosine of its feature and the class's prototype.
 
 use burn::tensor::Tensor;
 
@@ -25,18 +25,23 @@ pub fn cosine_of_rows<const D: usize>(a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
     (unit(a) * unit(b)).sum_dim(D - 1)
 }
 
-/// Scores of every pixel for every class.
+/// Scores of every pixel for every class, with the paper's [`ALPHA`].
+pub fn scores(features: Tensor<4>, prototypes: Tensor<3>) -> Tensor<4> {
+    scaled_scores(features, prototypes, ALPHA)
+}
+
+/// Scores of every pixel for every class: `alpha` times the cosine.
 ///
 /// - `features`: `[batch, d, h, w]`
 /// - `prototypes`: `[1 or batch, classes, d]`
 /// - result: `[batch, classes, h, w]`
-pub fn scores(features: Tensor<4>, prototypes: Tensor<3>) -> Tensor<4> {
+pub fn scaled_scores(features: Tensor<4>, prototypes: Tensor<3>, alpha: f64) -> Tensor<4> {
     let [batch, dim, height, width] = features.dims();
     let [_, classes, _] = prototypes.dims();
     let pixels = features.reshape([batch, dim, height * width]);
     // Dividing the few scores rather than the many features by the pixels' norms gives the same for less.
     let norms = pixels.clone().square().sum_dim(1).sqrt().clamp_min(TINY);
-    let scores = unit(prototypes).mul_scalar(ALPHA).matmul(pixels) / norms;
+    let scores = unit(prototypes).mul_scalar(alpha).matmul(pixels) / norms;
     scores.reshape([batch, classes, height, width])
 }
 
