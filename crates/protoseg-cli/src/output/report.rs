@@ -9,11 +9,9 @@ use protoseg::{
 };
 use protoseg_data::{Benchmark, fit_image, picture::encode_jpeg};
 
-use super::{
-    palette::Palette,
-    results::{Results, Row, role},
-    svg::escape,
-};
+use protoseg::picture::{Palette, svg::escape};
+
+use super::results::{Results, Row, role};
 
 /// What the report is called.
 pub const FILE: &str = "report.html";
@@ -241,7 +239,7 @@ fn supports(evaluated: &Evaluated, benchmark: &Benchmark, palette: &Palette) -> 
             };
             let (image, mut label) = benchmark.load_rows(index, &remap)?;
             label.data.iter_mut().filter(|label| **label != row).for_each(|label| *label = IGNORE);
-            html += &picture(&palette.painted(&fit_image(image, CELL), &label), name)?;
+            html += &picture(&palette.paint(&fit_image(image, CELL), &label), name)?;
         }
         html += "</div>";
     }
@@ -259,9 +257,9 @@ fn comparison(strips: &Strips, palette: &Palette, results: &Results) -> Result<S
         html += "<div class=\"strip\">";
         let input = fit_image(strip.image.clone(), CELL);
         html += &picture(&input, "(a) input")?;
-        html += &picture(&palette.painted(&input, &strip.truth), "(b) truth")?;
+        html += &picture(&palette.paint(&input, &strip.truth), "(b) truth")?;
         for ((letter, (_, caption)), labels) in ('c'..).zip(&strips.columns).zip(&strip.predicted) {
-            html += &picture(&palette.painted(&input, labels), &format!("({letter}) {caption}"))?;
+            html += &picture(&palette.paint(&input, labels), &format!("({letter}) {caption}"))?;
         }
         html += "</div><p class=\"legend\">";
         let maps = std::iter::once(&strip.truth).chain(&strip.predicted);
