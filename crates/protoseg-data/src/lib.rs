@@ -37,4 +37,4 @@ pub use scan::{SplitStats, scan};
 pub use show::{ContactSheet, LegendEntry, SheetOptions, contact_sheet, fit_image, paint_labels};
 pub use support::{Support, SupportSizeError};
 pub use support_files::SupportFiles;
-pub use support_list::{read_supports, resolve_supports, save_supports};
+pub use support_list::{SupportFile, read_support_file, read_supports, resolve_supports, save_supports};

@@ -21,6 +21,8 @@ pub mod method;
 pub mod model;
 pub mod network;
 pub mod nn;
+pub mod picture;
+pub mod prediction;
 pub mod register;
 pub mod segmenter;
 pub mod train;

@@ -1,5 +1,7 @@
 //! Use: an image alone goes in, every pixel gets one of all classes.
 
+use std::sync::Arc;
+
 use burn::tensor::Tensor;
 use protoseg_core::{Classes, Image, ScoreGrid, ScoreMap, Tiling};
 
@@ -9,6 +11,8 @@ use crate::{
     method::{Generalized, capl::Usage},
     model::Model,
     nn::upsample,
+    picture::Palette,
+    prediction::Prediction,
     register::{Classifier, RegisterError},
 };
 
@@ -18,6 +22,7 @@ pub struct Segmenter {
     model: Model,
     classifier: Classifier,
     usage: Usage,
+    palette: Arc<Palette>,
     /// Share by which neighbouring tiles overlap; images are not cut into tiles without it.
     overlap: Option<f64>,
 }
@@ -54,14 +59,17 @@ impl<'a> SegmenterBuilder<'a> {
             Some(usage) => usage,
             None => self.model.usage()?,
         };
-        let classifier = match self.pack {
+        let segmenter = match self.pack {
             Some(pack) => {
                 pack.check(self.model)?;
-                pack.classifier(self.model, &usage)?
+                let classifier = pack.classifier(self.model, &usage)?;
+                let palette = Palette::new(&classifier.classes).with_pack(pack);
+                let segmenter = Segmenter::with_classifier(self.model, classifier, usage);
+                Segmenter { palette: Arc::new(palette), ..segmenter }
             }
-            None => self.model.base_classifier(&usage),
+            None => Segmenter::with_classifier(self.model, self.model.base_classifier(&usage), usage),
         };
-        Ok(Segmenter { model: self.model.clone(), classifier, usage, overlap: self.overlap })
+        Ok(Segmenter { overlap: self.overlap, ..segmenter })
     }
 }
 
@@ -73,12 +81,35 @@ impl Segmenter {
 
     /// With a classifier that is already there.
     pub(crate) fn with_classifier(model: &Model, classifier: Classifier, usage: Usage) -> Self {
-        Self { model: model.clone(), classifier, usage, overlap: None }
+        let palette = Arc::new(Palette::new(&classifier.classes));
+        Self { model: model.clone(), classifier, usage, palette, overlap: None }
+    }
+
+    /// What the model makes of an image.
+    pub fn predict(&self, image: &Image) -> Prediction {
+        Prediction::new(self.score(image), Arc::clone(&self.palette))
+    }
+
+    /// What the model makes of each of these images, one after the other, as they are asked for.
+    pub fn predict_each<'a, I>(&'a self, images: I) -> impl Iterator<Item = (Image, Prediction)> + 'a
+    where
+        I: IntoIterator<Item = Image>,
+        I::IntoIter: 'a,
+    {
+        images.into_iter().map(|image| {
+            let prediction = self.predict(&image);
+            (image, prediction)
+        })
     }
 
     /// What the rows of its classifier are.
     pub fn classes(&self) -> &Classes {
         &self.classifier.classes
+    }
+
+    /// Its classes with their colours.
+    pub fn palette(&self) -> &Palette {
+        &self.palette
     }
 
     /// The model.

@@ -3,12 +3,15 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use protoseg::class_pack::{ClassPack, PackClass};
+use protoseg::{
+    class_pack::{ClassPack, PackClass},
+    picture::hex,
+};
 use serde::Serialize;
 
 use crate::{
     cli::Classes,
-    output::{self, palette::hex, table},
+    output::{self, table},
 };
 
 pub fn run(args: &Classes) -> Result<()> {

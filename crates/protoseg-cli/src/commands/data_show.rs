@@ -3,14 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use protoseg::picture::hex;
 use protoseg_data::{Dataset, LegendEntry, SheetOptions, contact_sheet, picture::write_image};
 use serde::Serialize;
 
 use super::data_check::open;
-use crate::{
-    cli::Show,
-    output::{self, palette::hex},
-};
+use crate::{cli::Show, output};
 
 #[derive(Serialize)]
 struct Report<'a> {

@@ -1,36 +1,33 @@
 //! `protoseg predict`.
 
+mod inputs;
+mod stages;
+
 use std::{
-    fs,
     path::{Path, PathBuf},
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-        mpsc::{Receiver, SyncSender, sync_channel},
-    },
-    thread,
     time::Instant,
 };
 
-use anyhow::{Context, Result, bail};
-use protoseg::{core::Image, core::ScoreMap, predict::Predictor};
-use protoseg_data::{DataError, create_dir, find_pictures, picture::read_image};
+use anyhow::{Result, bail};
+use protoseg::{
+    core::{ClassRole, Image},
+    picture::{ClassRegion, CocoDocument, Palette, hex},
+    prediction::{Area, Prediction},
+    segmenter::Segmenter,
+};
+use protoseg_data::{DataError, create_dir, picture::read_image, write_atomic};
 use serde::Serialize;
 
-use super::usage::{load_model, load_pack, parts, preset};
+use self::inputs::{NamedImage, find_images};
+use super::usage::{load_model, load_pack, usage};
 use crate::{
     cli::Predict,
     output::{
         self,
-        masks::{Annotation, Area, ClassEntry, CocoImage, Kinds, MaskWriter},
-        palette::{Palette, hex},
+        masks::{Kinds, MaskWriter},
         progress::Bar,
     },
 };
-
-/// Images that are read, and images that are written, at a time, besides the one that the network looks at.
-const READERS: usize = 2;
-const WRITERS: usize = 2;
 
 pub fn run(args: &Predict) -> Result<()> {
     let start = Instant::now();
@@ -47,57 +44,50 @@ pub fn run(args: &Predict) -> Result<()> {
 
     let model = load_model(&args.model, &args.usage.device)?;
     let pack = args.pack.as_ref().map(|path| load_pack(path, &model)).transpose()?;
-    let (parts, options) = parts(&args.usage, &model)?;
-    let bank = match &pack {
-        Some(pack) => pack.bank(&model, parts, &options)?,
-        None => model.base_bank(&options),
-    };
-    let mut palette = Palette::new(&bank.classes);
+    let usage = usage(&args.usage, &model)?;
+    let mut builder = Segmenter::builder(&model).usage(usage.clone());
     if let Some(pack) = &pack {
-        palette = palette.with_pack(pack);
+        builder = builder.pack(pack);
     }
-    let classes: Vec<ClassEntry> = (0u16..)
-        .zip(bank.classes.rows())
-        .map(|(id, class)| {
-            let color = hex(palette.color(id));
-            ClassEntry { id, name: class.name.clone(), role: class.role, color }
-        })
-        .collect();
-    let predictor = Predictor { model: &model, bank, dqce: parts.dqce, options };
+    if args.tile {
+        builder = builder.tiles(args.overlap);
+    }
+    let segmenter = builder.build()?;
     create_dir(&args.output)?;
     if let Some(path) = &args.logits {
-        write_logits(&predictor, &images, path, args.force)?;
+        write_logits(&segmenter, &images, path, args.force)?;
     }
 
-    let writer = MaskWriter::new(&args.output, kinds, palette, args.abstain);
-    let done = predict_all(&predictor, &images, &writer, args.tile.then_some(args.overlap))?;
+    let predict = |image: &Image| {
+        let prediction = segmenter.predict(image);
+        match args.abstain {
+            Some(least) => prediction.abstain_below(least),
+            None => prediction,
+        }
+    };
+    let done = predict_all(&images, predict, &MaskWriter::new(&args.output, kinds), kinds.coco)?;
     let failed = done.iter().filter(|image| image.error.is_some()).count();
     if kinds.coco {
-        let read = done.iter().filter(|image| image.error.is_none());
-        let images: Vec<CocoImage<'_>> = read
-            .map(|image| CocoImage {
-                path: &image.image,
-                width: image.width,
-                height: image.height,
-                annotations: &image.annotations,
-            })
-            .collect();
-        writer.write_coco(&classes, &images)?;
+        let mut coco = CocoDocument::new(segmenter.classes());
+        for image in done.iter().filter(|image| image.error.is_none()) {
+            coco.push(&image.image.display().to_string(), image.width, image.height, &image.regions);
+        }
+        write_atomic(&args.output.join("coco.json"), serde_json::to_string(&coco)?.as_bytes())?;
     }
     let summary = Summary {
         schema: "protoseg.predict/1",
         model: &args.model,
         pack: args.pack.as_deref(),
-        preset: &preset(args.usage.preset.as_deref(), &model)?.0,
-        sce: parts.sce.is_some() && pack.is_some(),
-        dqce: parts.dqce.is_some(),
-        classes: &classes,
+        preset: usage.preset(),
+        sce: usage.has_sce() && pack.is_some(),
+        dqce: usage.has_dqce(),
+        classes: &list_classes(segmenter.palette()),
         images: &done,
         failed,
         seconds: start.elapsed().as_secs_f64(),
         peak_memory: protoseg::memory::peak(),
     };
-    protoseg_data::write_atomic(&summary_path, serde_json::to_string_pretty(&summary)?.as_bytes())?;
+    write_atomic(&summary_path, serde_json::to_string_pretty(&summary)?.as_bytes())?;
     if args.json {
         output::json(&summary)?;
     } else {
@@ -113,66 +103,13 @@ pub fn run(args: &Predict) -> Result<()> {
     }
 }
 
-/// An image and the name that its outputs get.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Named {
-    path: PathBuf,
-    name: String,
-}
-
-/// Folders are walked and keep their layout; lists name an image a line.
-fn find_images(inputs: &[PathBuf]) -> Result<Vec<Named>> {
-    let mut images: Vec<Named> = Vec::new();
-    let file_name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    for input in inputs {
-        if input.is_dir() {
-            for path in find_pictures(input)? {
-                let name = path.strip_prefix(input).unwrap_or(&path).to_string_lossy().into_owned();
-                images.push(Named { path, name });
-            }
-        } else if input.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("txt")) {
-            let text =
-                fs::read_to_string(input).with_context(|| format!("cannot read `{}`", input.display()))?;
-            let folder = input.parent().unwrap_or(Path::new(""));
-            for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
-            {
-                let path = folder.join(line);
-                images.push(Named { name: file_name(&path), path });
-            }
-        } else {
-            images.push(Named { name: file_name(input), path: input.clone() });
-        }
-    }
-    if images.is_empty() {
-        bail!("no image is given\nhint: give images, a folder with images, or a .txt list");
-    }
-    // a.jpg and a.png may not end up in one a.png: then both keep their endings.
-    let stem = |name: &str| Path::new(name).with_extension("").to_string_lossy().into_owned();
-    let mut count: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
-    images.iter().for_each(|image| *count.entry(stem(&image.name)).or_default() += 1);
-    let mut seen = std::collections::HashMap::new();
-    for image in &mut images {
-        if count[&stem(&image.name)] == 1 {
-            image.name = stem(&image.name);
-        }
-        if let Some(other) = seen.insert(image.name.clone(), image.path.clone()) {
-            bail!(
-                "`{}` and `{}` would be written to the same files\nhint: give their folder, or predict them one after the other",
-                other.display(),
-                image.path.display()
-            );
-        }
-    }
-    Ok(images)
-}
-
-fn write_logits(predictor: &Predictor<'_>, images: &[Named], path: &Path, force: bool) -> Result<()> {
+fn write_logits(segmenter: &Segmenter, images: &[NamedImage], path: &Path, force: bool) -> Result<()> {
     let [image] = images else {
         bail!("--logits is for a single image, but {} are given", images.len());
     };
     output::refuse_overwrite(path, force)?;
-    let scores = predictor.canvas_scores(&read_image(&image.path)?);
-    let names: Vec<&str> = predictor.bank.classes.rows().iter().map(|class| class.name.as_str()).collect();
+    let scores = segmenter.canvas_scores(&read_image(&image.path)?);
+    let names: Vec<&str> = segmenter.classes().rows().iter().map(|class| class.name.as_str()).collect();
     protoseg::weights::write_tensor(
         path,
         "logits",
@@ -199,7 +136,24 @@ struct Done {
     abstained: u64,
     files: Vec<PathBuf>,
     #[serde(skip)]
-    annotations: Vec<Annotation>,
+    regions: Vec<ClassRegion>,
+}
+
+/// A class as summaries name it.
+#[derive(Serialize)]
+struct ClassEntry<'a> {
+    id: u16,
+    name: &'a str,
+    role: ClassRole,
+    color: String,
+}
+
+fn list_classes(palette: &Palette) -> Vec<ClassEntry<'_>> {
+    let entry = |(id, color): (u16, &[u8; 3])| {
+        let class = &palette.classes().rows()[usize::from(id)];
+        ClassEntry { id, name: &class.name, role: class.role, color: hex(*color) }
+    };
+    (0..).zip(palette.colors()).map(entry).collect()
 }
 
 #[derive(Serialize)]
@@ -210,123 +164,67 @@ struct Summary<'a> {
     preset: &'a str,
     sce: bool,
     dqce: bool,
-    classes: &'a [ClassEntry],
+    classes: &'a [ClassEntry<'a>],
     images: &'a [Done],
     failed: usize,
     seconds: f64,
     peak_memory: Option<u64>,
 }
 
-/// An image on its way from the network to the disk.
-struct Predicted {
-    place: usize,
-    image: Image,
-    map: ScoreMap,
-    seconds: f64,
-}
-
-/// Reads, predicts and writes, all at once. An image that cannot be read is passed over; one that cannot be written ends it.
+/// Reads, predicts and writes, all at once. An image that cannot be read is left out and its error kept; one that cannot
+/// be written ends it.
 fn predict_all(
-    predictor: &Predictor<'_>,
-    images: &[Named],
+    images: &[NamedImage],
+    predict: impl Fn(&Image) -> Prediction,
     writer: &MaskWriter,
-    tile: Option<f64>,
+    regions: bool,
 ) -> Result<Vec<Done>> {
-    let next = AtomicUsize::new(0);
-    let (read, ready) = sync_channel::<(usize, Result<Image, DataError>)>(READERS);
-    let (predicted, to_write) = sync_channel::<Predicted>(WRITERS);
-    let to_write = Mutex::new(to_write);
-    let mut done: Vec<Option<Done>> = images.iter().map(|_| None).collect();
     let bar = Bar::new("images");
-    let written: Mutex<Vec<(usize, Done)>> = Mutex::new(Vec::new());
-    let failure = thread::scope(|scope| {
-        for _ in 0..READERS {
-            let (read, next) = (read.clone(), &next);
-            scope.spawn(move || read_images(images, next, &read));
-        }
-        drop(read);
-        let writers: Vec<_> =
-            (0..WRITERS).map(|_| scope.spawn(|| write_images(images, writer, &to_write, &written))).collect();
-        for (count, (place, image)) in ready.iter().enumerate() {
-            bar.show(count, images.len());
-            match image {
-                Ok(image) => {
-                    let start = Instant::now();
-                    let map = match tile {
-                        Some(overlap) => predictor.predict_tiled(&image, overlap),
-                        None => predictor.predict(&image),
-                    };
-                    let seconds = start.elapsed().as_secs_f64();
-                    if predicted.send(Predicted { place, image, map, seconds }).is_err() {
-                        break;
-                    }
-                }
-                Err(error) => done[place] = Some(unread(&images[place], &error)),
-            }
-        }
-        // Readers that wait for room see that nobody takes more.
-        drop(ready);
-        drop(predicted);
-        writers.into_iter().find_map(|writer| writer.join().ok().and_then(Result::err))
-    });
-    if let Some(error) = failure {
-        return Err(error.into());
-    }
-    for (place, image) in written.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
-        done[place] = Some(image);
-    }
-    Ok(done.into_iter().flatten().collect())
-}
-
-fn read_images(images: &[Named], next: &AtomicUsize, read: &SyncSender<(usize, Result<Image, DataError>)>) {
-    loop {
-        let place = next.fetch_add(1, Ordering::Relaxed);
-        let Some(image) = images.get(place) else { return };
-        if read.send((place, read_image(&image.path))).is_err() {
-            return;
-        }
-    }
-}
-
-fn write_images(
-    images: &[Named],
-    writer: &MaskWriter,
-    to_write: &Mutex<Receiver<Predicted>>,
-    written: &Mutex<Vec<(usize, Done)>>,
-) -> Result<(), DataError> {
-    loop {
-        let received = to_write.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).recv();
-        let Ok(Predicted { place, image, map, seconds }) = received else { return Ok(()) };
-        let Named { path, name } = &images[place];
-        let outputs = writer.write(name, &image, &map)?;
-        let done = Done {
+    let (mut count, mut unread) = (0, Vec::new());
+    let work = |place: usize, image: Result<Image, DataError>| {
+        bar.show(count, images.len());
+        count += 1;
+        let image = image.map_err(|error| unread.push((place, Done::unread(&images[place], &error)))).ok()?;
+        let start = Instant::now();
+        let prediction = predict(&image);
+        Some((image, prediction, start.elapsed().as_secs_f64()))
+    };
+    let write = |place: usize, (image, prediction, seconds): (Image, Prediction, f64)| {
+        let NamedImage { path, name } = &images[place];
+        let files = writer.write(name, &image, &prediction)?;
+        Ok::<_, DataError>(Done {
             image: path.clone(),
             name: name.clone(),
             error: None,
             width: image.width,
             height: image.height,
             seconds,
-            classes: outputs.areas,
-            abstained: outputs.abstained,
-            files: outputs.files,
-            annotations: outputs.annotations,
-        };
-        written.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((place, done));
-    }
+            classes: prediction.areas(),
+            abstained: prediction.abstained(),
+            files,
+            regions: if regions { prediction.regions() } else { Vec::new() },
+        })
+    };
+    let mut done = stages::run(images.len(), |place| read_image(&images[place].path), work, write)?;
+    done.extend(unread);
+    done.sort_by_key(|(place, _)| *place);
+    Ok(done.into_iter().map(|(_, image)| image).collect())
 }
 
-fn unread(image: &Named, error: &DataError) -> Done {
-    Done {
-        image: image.path.clone(),
-        name: image.name.clone(),
-        error: Some(error.to_string()),
-        width: 0,
-        height: 0,
-        seconds: 0.0,
-        classes: Vec::new(),
-        abstained: 0,
-        files: Vec::new(),
-        annotations: Vec::new(),
+impl Done {
+    fn unread(image: &NamedImage, error: &DataError) -> Self {
+        Self {
+            image: image.path.clone(),
+            name: image.name.clone(),
+            error: Some(error.to_string()),
+            width: 0,
+            height: 0,
+            seconds: 0.0,
+            classes: Vec::new(),
+            abstained: 0,
+            files: Vec::new(),
+            regions: Vec::new(),
+        }
     }
 }
 
@@ -351,21 +249,4 @@ fn print(summary: &Summary<'_>, args: &Predict) -> Result<()> {
         network / read().count().max(1) as f64,
         args.output.display()
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_outputs_do_not_collide() {
-        let names = |inputs: &[&str]| -> Result<Vec<String>> {
-            let inputs: Vec<PathBuf> = inputs.iter().map(PathBuf::from).collect();
-            Ok(find_images(&inputs)?.into_iter().map(|image| image.name).collect())
-        };
-        assert_eq!(names(&["x/a.jpg", "y/b.png"]).unwrap(), ["a", "b"]);
-        assert_eq!(names(&["a.jpg", "a.png"]).unwrap(), ["a.jpg", "a.png"]);
-        assert!(names(&["x/a.jpg", "y/a.jpg"]).unwrap_err().to_string().contains("same files"));
-        assert!(names(&[]).is_err());
-    }
 }

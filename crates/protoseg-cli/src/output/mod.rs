@@ -1,17 +1,14 @@
 //! What users and machines read. Answers go to stdout; everything else to stderr.
 
 mod braille;
-mod chart;
 #[cfg(test)]
 mod fake_run;
 pub mod masks;
-pub mod palette;
 pub mod progress;
 pub mod report;
 pub mod results;
 pub mod run_folder;
 pub mod stop;
-mod svg;
 pub mod table;
 mod train_dashboard;
 mod train_log;

@@ -5,15 +5,14 @@ use std::fmt::Write;
 use anyhow::Result;
 use protoseg::{
     core::{ClassRole, IGNORE, Image, Remap, RowMap},
-    evaluate::{Evaluated, Evaluation, Judged, UseOf},
+    evaluate::{Evaluated, EvaluatedImage, Evaluation},
+    method::capl::{Usage, usage::ActiveParts},
 };
 use protoseg_data::{Benchmark, fit_image, picture::encode_jpeg};
 
-use super::{
-    palette::Palette,
-    results::{Results, Row, role},
-    svg::escape,
-};
+use protoseg::picture::{Palette, svg::escape};
+
+use super::results::{Results, Row, role};
 
 /// What the report is called.
 pub const FILE: &str = "report.html";
@@ -46,31 +45,31 @@ struct Strip {
 impl Strips {
     /// Strips of the first preset and seed, with the most shots.
     pub fn new(plan: &Evaluation) -> Self {
-        let per_variant = plan.shots.len() * plan.seeds.len();
+        let per_variant = plan.shots.len() * plan.supports.count();
         let most = plan.shots.iter().max().and_then(|most| plan.shots.iter().position(|shots| shots == most));
-        let within = most.unwrap_or(0) * plan.seeds.len();
-        let preset = plan.variants.first().map(|variant| &variant.preset);
-        let column = |(use_of, caption): (UseOf, &str)| {
-            let is_it = |variant: &protoseg::evaluate::Variant| {
-                variant.use_of == use_of && (use_of == UseOf::Baseline || Some(&variant.preset) == preset)
+        let within = most.unwrap_or(0) * plan.supports.count();
+        let preset = plan.usages.first().map(Usage::preset);
+        let column = |(use_of, caption): (ActiveParts, &str)| {
+            let is_it = |usage: &Usage| {
+                usage.parts() == use_of && (use_of == ActiveParts::Baseline || Some(usage.preset()) == preset)
             };
-            let place = plan.variants.iter().position(is_it)?;
+            let place = plan.usages.iter().position(is_it)?;
             Some((place * per_variant + within, caption.to_string()))
         };
         let uses = [
-            (UseOf::Baseline, "baseline"),
-            (UseOf::Sce, "SCE"),
-            (UseOf::Dqce, "DQCE"),
-            (UseOf::Capl, "SCE + DQCE"),
+            (ActiveParts::Baseline, "baseline"),
+            (ActiveParts::Sce, "SCE"),
+            (ActiveParts::Dqce, "DQCE"),
+            (ActiveParts::Capl, "SCE + DQCE"),
         ];
         // The paper's strip has no column of DQCE alone.
-        let all = plan.variants.len() > 3;
-        let columns = uses.into_iter().filter(|(use_of, _)| !all || *use_of != UseOf::Dqce);
+        let all = plan.usages.len() > 3;
+        let columns = uses.into_iter().filter(|(use_of, _)| !all || *use_of != ActiveParts::Dqce);
         Self { columns: columns.filter_map(column).collect(), best: Vec::new(), others: Vec::new() }
     }
 
     /// Keeps an image if it shows a class better than what is there.
-    pub fn look(&mut self, judged: &Judged<'_>) {
+    pub fn look(&mut self, judged: &EvaluatedImage<'_>) {
         let size = judged.truth.data.len().max(1) as f64;
         for row in judged.truth.present() {
             let pixels = judged.truth.data.iter().filter(|&&label| label == row).count() as f64;
@@ -103,7 +102,7 @@ impl Strips {
 }
 
 impl Strip {
-    fn new(judged: &Judged<'_>, columns: &[(usize, String)]) -> Self {
+    fn new(judged: &EvaluatedImage<'_>, columns: &[(usize, String)]) -> Self {
         let (width, height) = (judged.truth.width, judged.truth.height);
         let cut = |map: &RowMap| {
             let rows = map.data.chunks_exact(map.width.max(1)).take(height);
@@ -241,7 +240,7 @@ fn supports(evaluated: &Evaluated, benchmark: &Benchmark, palette: &Palette) -> 
             };
             let (image, mut label) = benchmark.load_rows(index, &remap)?;
             label.data.iter_mut().filter(|label| **label != row).for_each(|label| *label = IGNORE);
-            html += &picture(&palette.painted(&fit_image(image, CELL), &label), name)?;
+            html += &picture(&palette.paint(&fit_image(image, CELL), &label), name)?;
         }
         html += "</div>";
     }
@@ -259,9 +258,9 @@ fn comparison(strips: &Strips, palette: &Palette, results: &Results) -> Result<S
         html += "<div class=\"strip\">";
         let input = fit_image(strip.image.clone(), CELL);
         html += &picture(&input, "(a) input")?;
-        html += &picture(&palette.painted(&input, &strip.truth), "(b) truth")?;
+        html += &picture(&palette.paint(&input, &strip.truth), "(b) truth")?;
         for ((letter, (_, caption)), labels) in ('c'..).zip(&strips.columns).zip(&strip.predicted) {
-            html += &picture(&palette.painted(&input, labels), &format!("({letter}) {caption}"))?;
+            html += &picture(&palette.paint(&input, labels), &format!("({letter}) {caption}"))?;
         }
         html += "</div><p class=\"legend\">";
         let maps = std::iter::once(&strip.truth).chain(&strip.predicted);

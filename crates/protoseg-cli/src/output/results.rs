@@ -75,7 +75,7 @@ struct Run {
 
 impl Results {
     pub fn new(setting: Setting, model: &Model, evaluated: &Evaluated) -> Self {
-        let manifest = &model.manifest;
+        let manifest = model.manifest();
         let mut seeds: Vec<u64> = Vec::new();
         evaluated.cells.iter().for_each(|cell| {
             if !seeds.contains(&cell.seed) {
@@ -86,7 +86,7 @@ impl Results {
         Self {
             schema: "protoseg.eval/1",
             setting,
-            trained_method: manifest.method.to_string(),
+            trained_method: manifest.method.name(),
             architecture: manifest.network.describe(),
             novel_pixels_in_training: manifest.training.novel_pixels,
             model_chosen_by: manifest.training.selected.clone(),
@@ -250,8 +250,8 @@ impl Row {
         let mut counts = first.counts.clone();
         cells[1..].iter().for_each(|cell| counts.merge(&cell.counts));
         Self {
-            variant: first.variant.use_of.name(),
-            preset: first.variant.preset.clone(),
+            variant: first.usage.parts().name(),
+            preset: first.usage.preset().to_string(),
             shots: first.shots,
             base: over(|scores| scores.base),
             base_without_background: over(|scores| scores.base_without_background),

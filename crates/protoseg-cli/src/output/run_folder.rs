@@ -18,7 +18,7 @@ use protoseg::{
 use protoseg_data::{picture::write_image, write_atomic};
 
 use self::{history::History, metrics::MetricsFile, tensorboard::EventFile};
-use super::svg::rasterise;
+use protoseg::picture::svg::rasterise;
 
 /// Pixels of `curves.png` a unit of `curves.svg`.
 const CURVES_SCALE: f32 = 1.5;

@@ -38,6 +38,16 @@ pub enum SupportSource {
     Listed(SupportList),
 }
 
+impl SupportSource {
+    /// Number of draws.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Drawn { seeds, .. } => seeds.len(),
+            Self::Listed(_) => 1,
+        }
+    }
+}
+
 /// What cannot be evaluated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

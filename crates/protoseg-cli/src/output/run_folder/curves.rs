@@ -3,7 +3,7 @@
 use protoseg::train::Start;
 
 use super::history::History;
-use crate::output::{
+use protoseg::picture::{
     chart::{Chart, Frame, ticks},
     svg::escape,
 };
@@ -128,7 +128,8 @@ fn head(history: &History, steps: (f64, f64)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{fake_run::events, svg::rasterise};
+    use crate::output::fake_run::events;
+    use protoseg::picture::svg::rasterise;
 
     fn drawn(epochs: usize, steps: usize, upto: usize) -> String {
         let mut history = History::default();

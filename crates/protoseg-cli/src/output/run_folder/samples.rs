@@ -8,8 +8,8 @@ use protoseg::{
 };
 use protoseg_data::fit_image;
 
-use crate::output::{
-    palette::{Palette, paste},
+use protoseg::picture::{
+    Palette, draw_legend, paste,
     svg::{escape, rasterise},
 };
 
@@ -32,7 +32,7 @@ pub fn draw(epoch: usize, samples: &[Shown], classes: &Classes) -> Result<Image,
         top += picture.height + CAPTION + GAP;
     }
     let maps = samples.iter().flat_map(|sample| [&sample.truth, &sample.predicted]);
-    let legend = palette.legend(&palette.present(maps), MARGIN, top, WIDTH - 2 * MARGIN);
+    let legend = draw_legend(&palette, &palette.present(maps), MARGIN, top, WIDTH - 2 * MARGIN);
     let height = top + legend.height + MARGIN;
     let mut texts = headings(epoch);
     for ((sample, [picture, ..]), top) in samples.iter().zip(&rows).zip(&tops) {
@@ -58,7 +58,7 @@ pub fn draw(epoch: usize, samples: &[Shown], classes: &Classes) -> Result<Image,
 
 fn draw_row(sample: &Shown, palette: &Palette) -> [Image; 3] {
     let input = fit_image(sample.image.clone(), CELL);
-    let painted = |labels: &RowMap| palette.painted(&input, labels);
+    let painted = |labels: &RowMap| palette.paint(&input, labels);
     let (truth, predicted) = (painted(&sample.truth), painted(&sample.predicted));
     [input, truth, predicted]
 }

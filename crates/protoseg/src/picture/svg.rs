@@ -1,8 +1,9 @@
-//! SVG to pixels, with a font of our own: fresh machines have none.
+//! SVG to pixels. The font is our own, because a fresh machine has none.
 
 use std::sync::{Arc, LazyLock};
 
-use protoseg::core::Image;
+use maud::html;
+use protoseg_core::Image;
 use resvg::{
     tiny_skia::{Pixmap, Transform},
     usvg::{Options, Tree, fontdb::Database},
@@ -16,7 +17,7 @@ static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
     Arc::new(fonts)
 });
 
-/// Draws an SVG that paints its whole ground. `scale` is in pixels a unit.
+/// Draws an SVG that covers its whole area with paint. `scale` is in pixels per unit.
 pub fn rasterise(svg: &str, scale: f32) -> Result<Image, resvg::usvg::Error> {
     let options = Options { fontdb: FONTS.clone(), font_family: "DejaVu Sans".into(), ..Options::default() };
     let tree = Tree::from_str(svg, &options)?;
@@ -29,7 +30,7 @@ pub fn rasterise(svg: &str, scale: f32) -> Result<Image, resvg::usvg::Error> {
 
 /// Text as it may stand between tags.
 pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    html! { (text) }.into_string()
 }
 
 #[cfg(test)]
