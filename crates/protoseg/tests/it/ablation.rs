@@ -15,8 +15,9 @@ use protoseg::{
     register::Support,
     train::batch_losses,
 };
+use protoseg_testing::assert_close;
 
-use crate::fixture::{tiny_config, tiny_model};
+use crate::fixture::{tiny_config, tiny_model, values};
 
 const SIZE: usize = 33;
 
@@ -51,7 +52,8 @@ fn every_row_trains_under_every_preset() {
 
             let grads = losses.total.backward();
             let moved = |tensor: Tensor<2>| {
-                tensor.grad(&grads).is_some_and(|grad| grad.abs().max().into_scalar::<f32>() > 0.0)
+                let grad = tensor.grad(&grads).map(values).unwrap_or_default();
+                grad.iter().all(|value| value.is_finite()) && grad.iter().any(|&value| value != 0.0)
             };
             assert!(moved(network.classifier.val()), "{method} under {preset:?}: prototypes get no gradient");
             for mlp in network.gamma_support.iter().chain(&network.gamma_query) {
@@ -82,8 +84,9 @@ fn every_row_registers_and_predicts_under_every_preset() {
             let predictor = Predictor { model: &model, bank, dqce: parts.dqce, options: options.clone() };
             let scores = predictor.canvas_scores(&supports[0].image);
             assert_eq!(scores.dims(), [5, SIZE, SIZE]);
-            let largest: f32 = scores.abs().max().into_scalar();
-            assert!(largest > 0.0 && largest <= 10.001, "{method} under {preset:?}: score {largest}");
+            let scores = values(scores);
+            assert!(scores.iter().all(|score| score.abs() <= 10.001), "{method} under {preset:?}");
+            assert!(scores.iter().any(|&score| score != 0.0), "{method} under {preset:?}");
         }
     }
 }
@@ -102,6 +105,5 @@ fn the_base_rows_of_a_plain_method_are_as_learned() {
     let bank = model.bank(&["duck", "boat"], &sums, model.manifest.inference(), &options).unwrap();
     let learned = model.network().learned_base(3);
     let cosine = protoseg::prototype::cosine::cosine_of_rows(learned, bank.rows.slice_dim(0, 0..3));
-    let worst: f32 = cosine.sub_scalar(1.0).abs().max().into_scalar();
-    assert!(worst < 1e-5, "{worst}");
+    assert_close("cosine", &values(cosine), &[1.0; 3], 1e-5);
 }

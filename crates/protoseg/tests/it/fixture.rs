@@ -9,7 +9,7 @@ use protoseg::{
     model::{Manifest, Model, Training},
     prototype::{method::Method, options::Options},
 };
-use protoseg_testing::{Golden, read_keys, write_generated};
+use protoseg_testing::{Golden, read_keys, shared, write_generated};
 
 /// `n_base` rows named by number, the first a background, then `n_novel`.
 pub fn numbered_classes(n_base: usize, n_novel: usize) -> Classes {
@@ -26,15 +26,14 @@ pub fn label_maps(golden: &Golden, name: &str) -> Vec<LabelMap> {
     golden.bytes(name).chunks(height * width).map(|labels| LabelMap::from_u8(width, height, labels)).collect()
 }
 
-/// The reference's PSPNet-50 with generated weights; nothing where the list of its tensors is missing.
-pub fn generated_model(size: usize) -> Option<Model> {
-    let keys = protoseg_testing::shared("golden/pspnet50_keys.tsv")?;
+/// The reference's PSPNet-50 with generated weights.
+pub fn generated_model(size: usize) -> Model {
     let folder = tempfile::tempdir().unwrap();
     let checkpoint = folder.path().join("reference.safetensors");
-    let mut keys = read_keys(&keys);
+    let mut keys = read_keys(&shared("golden/pspnet50_keys.tsv"));
     keys.retain(|(name, _)| !name.ends_with("num_batches_tracked"));
     write_generated(&keys, str::to_string, &checkpoint);
-    Some(Model::import(&checkpoint, numbered_classes(16, 5), size, &cpu()).unwrap())
+    Model::import(&checkpoint, numbered_classes(16, 5), size, &cpu()).unwrap()
 }
 
 pub fn tensor<const D: usize>(golden: &Golden, name: &str) -> Tensor<D> {

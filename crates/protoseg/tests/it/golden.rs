@@ -11,11 +11,10 @@ use protoseg_testing::{Golden, assert_close, shared};
 use crate::fixture::{generated_model, label_maps, tensor, values};
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn features_of_every_stage() {
-    let (Some(path), Some(model)) = (shared("golden/pspnet50.safetensors"), generated_model(97)) else {
-        return;
-    };
-    let golden = Golden::read(&path);
+    let model = generated_model(97);
+    let golden = Golden::read(&shared("golden/pspnet50.safetensors"));
     let query = tensor::<4>(&golden, "query");
     for (stage, map) in model.network().encoder.forward(query.clone()).into_iter().enumerate() {
         let [batch, channels, height, width] = map.dims();
@@ -34,11 +33,10 @@ fn features_of_every_stage() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn registration_and_prediction() {
-    let (Some(path), Some(model)) = (shared("golden/pspnet50.safetensors"), generated_model(97)) else {
-        return;
-    };
-    let golden = Golden::read(&path);
+    let model = generated_model(97);
+    let golden = Golden::read(&shared("golden/pspnet50.safetensors"));
     let labels = label_maps(&golden, "support_label");
     let images = tensor::<5>(&golden, "support_image");
     let [novel, shots, ..] = images.dims();

@@ -26,15 +26,16 @@ struct Fixture {
     queries: Vec<String>,
 }
 
+/// The folder that a script of `benches/peers` filled and named in this variable.
+fn folder(variable: &str) -> PathBuf {
+    std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set")).into()
+}
+
 #[test]
+#[ignore = "needs a checkpoint of PyTorch: run `python benches/peers/import_parity.py`"]
 #[allow(clippy::print_stderr)]
 fn an_imported_checkpoint_scores_as_pytorch_does() {
-    let Some(folder) = std::env::var_os("PROTOSEG_PARITY").map(PathBuf::from) else {
-        eprintln!(
-            "SKIPPED: this test needs a checkpoint of PyTorch; `python benches/peers/import_parity.py` makes one"
-        );
-        return;
-    };
+    let folder = folder("PROTOSEG_PARITY");
     let fixture: Fixture =
         serde_json::from_str(&fs::read_to_string(folder.join("fixture.json")).unwrap()).unwrap();
     let expected = Golden::read(&folder.join("expected.safetensors"));
@@ -73,14 +74,10 @@ fn an_imported_checkpoint_scores_as_pytorch_does() {
 }
 
 #[test]
+#[ignore = "needs encoders of torchvision: run `python benches/peers/encoder_parity.py`"]
 #[allow(clippy::print_stderr)]
 fn encoders_of_others_give_the_maps_of_pytorch() {
-    let Some(folder) = std::env::var_os("PROTOSEG_ENCODERS").map(PathBuf::from) else {
-        eprintln!(
-            "SKIPPED: this test needs encoders of torchvision; `python benches/peers/encoder_parity.py` makes some"
-        );
-        return;
-    };
+    let folder = folder("PROTOSEG_ENCODERS");
     let mut compared = 0;
     for entry in fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
