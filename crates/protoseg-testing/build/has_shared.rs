@@ -3,6 +3,7 @@
 
 use std::{env, path::Path};
 
+#[allow(clippy::print_stdout, reason = "this is how a build script speaks to cargo")]
 pub fn main() {
     let shared = Path::new("../../../shared");
     let ci = env::var_os("CI").is_some_and(|value| !value.is_empty());

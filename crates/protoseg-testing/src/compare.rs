@@ -41,7 +41,9 @@ pub fn assert_close_relative(what: &str, got: &[f32], expected: &[f32], toleranc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::f32::{INFINITY, NAN};
+
+    const NAN: f32 = f32::NAN;
+    const INFINITY: f32 = f32::INFINITY;
 
     #[test]
     fn the_largest_difference_comes_back() {
