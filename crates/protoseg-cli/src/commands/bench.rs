@@ -6,7 +6,6 @@ use anyhow::{Result, bail};
 use protoseg::{
     bench::{self, Times},
     config::NetworkConfig,
-    device::cpu,
     inference::StepProfile,
     memory,
     model::Model,

@@ -51,6 +51,7 @@ mod tests {
     use crate::device::cpu;
     use burn::tensor::Distribution;
     use proptest::prelude::*;
+    use protoseg_testing::assert_close;
 
     #[test]
     fn scores_of_two_pixels_for_two_classes_by_hand() {
@@ -59,9 +60,7 @@ mod tests {
         let prototypes = Tensor::<3>::from_floats([[[1.0, 0.0], [2.0, 2.0]]], &cpu());
         let out = scores(features, prototypes).try_into_vec_as::<f32>().unwrap();
         let expected = [6.0, 0.0, 70.0 / 50f32.sqrt(), -10.0 / 2f32.sqrt()];
-        for (got, expected) in out.iter().zip(expected) {
-            assert!((got - expected).abs() < 1e-5, "{out:?}");
-        }
+        assert_close("scores", &out, &expected, 1e-5);
     }
 
     #[test]
@@ -82,8 +81,8 @@ mod tests {
             let prototypes = Tensor::<3>::random([1, 5, 8], normal, &device);
             let plain = scores(features.clone(), prototypes.clone());
             let scaled = scores(features.mul_scalar(a), prototypes.mul_scalar(b));
-            let worst: f32 = (plain - scaled).abs().max().into_scalar();
-            prop_assert!(worst < 1e-4, "{worst}");
+            let values = |scores: Tensor<4>| scores.try_into_vec_as::<f32>().unwrap();
+            assert_close("scores", &values(scaled), &values(plain), 1e-4);
         }
     }
 }

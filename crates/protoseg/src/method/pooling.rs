@@ -53,6 +53,7 @@ mod tests {
     use crate::device::cpu;
     use proptest::prelude::*;
     use protoseg_core::IGNORE;
+    use protoseg_testing::assert_close;
 
     fn mean(features: &[f32], dims: [usize; 4], labels: &[RowMap], classes: &[u16]) -> Vec<f32> {
         let features = Tensor::from_data(TensorData::new(features.to_vec(), dims), &cpu());
@@ -106,9 +107,7 @@ mod tests {
             };
             let a = mean(&ordered([0, 1, 2]), [3, 2, 2, 2], &maps([0, 1, 2]), &[0, 1]);
             let b = mean(&ordered([2, 0, 1]), [3, 2, 2, 2], &maps([2, 0, 1]), &[0, 1]);
-            for (a, b) in a.iter().zip(&b) {
-                prop_assert!((a - b).abs() < 1e-5, "{a} {b}");
-            }
+            assert_close("prototypes", &a, &b, 1e-5);
         }
     }
 }

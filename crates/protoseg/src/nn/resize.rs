@@ -101,9 +101,10 @@ mod tests {
                 (y.inner(), x.grad(&grads).unwrap())
             };
             let (ours, theirs) = (run(true), run(false));
-            let worst = |a: Tensor<4>, b: Tensor<4>| (a - b).abs().max().into_scalar::<f32>();
-            let (value, grad) = (worst(ours.0, theirs.0), worst(ours.1, theirs.1));
-            assert!(value < 1e-5 && grad < 1e-3, "{height} x {width} to {size:?}: {value} {grad}");
+            let values = |map: Tensor<4>| map.try_into_vec_as::<f32>().unwrap();
+            let what = format!("{height} x {width} to {size:?}");
+            assert_close(&what, &values(ours.0), &values(theirs.0), 1e-5);
+            assert_close(&format!("grad of {what}"), &values(ours.1), &values(theirs.1), 1e-3);
         }
     }
 }

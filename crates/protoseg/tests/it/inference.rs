@@ -12,6 +12,7 @@ use protoseg::{
     inference::Extractor,
     network::Network,
 };
+use protoseg_testing::assert_close_relative;
 
 use crate::fixture::values;
 
@@ -43,10 +44,9 @@ fn compare(config: &NetworkConfig, size: [usize; 2], what: &str) {
     let fixed = Extractor::new(&network, size);
     let got = fixed.features(images.clone());
     assert_eq!(got.dims(), expected.dims(), "{what}");
-    let largest: f32 = expected.clone().abs().max().into_scalar();
-    let worst: f32 = (got.clone() - expected).abs().max().into_scalar();
-    assert!(worst <= 1e-3 * largest, "{what}: {worst} of {largest}");
-    assert_eq!(values(got), values(fixed.features(images)), "{what}: a second run in the same buffers");
+    let got = values(got);
+    assert_close_relative(what, &got, &values(expected), 1e-3);
+    assert_eq!(got, values(fixed.features(images)), "{what}: a second run in the same buffers");
 }
 
 #[test]

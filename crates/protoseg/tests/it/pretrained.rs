@@ -9,8 +9,9 @@ use protoseg::{
 use protoseg_testing::shared;
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn the_imagenet_resnet_says_what_it_is_and_loads() {
-    let Some(path) = shared("weights/resnet50-imagenet.safetensors") else { return };
+    let path = shared("weights/resnet50-imagenet.safetensors");
     let checkpoint = TensorFile::open(&path).unwrap();
     let config = read_encoder_config(&checkpoint).unwrap();
     let expected =
@@ -25,8 +26,9 @@ fn the_imagenet_resnet_says_what_it_is_and_loads() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn a_wrong_encoder_is_refused_with_one_list() {
-    let Some(path) = shared("weights/resnet50-imagenet.safetensors") else { return };
+    let path = shared("weights/resnet50-imagenet.safetensors");
     let checkpoint = TensorFile::open(&path).unwrap();
     // Deeper, and with the deep stem: tensors are missing, unexpected and of other shapes at once.
     let config = EncoderConfig::ResNet(ResNetConfig::new(101));

@@ -57,6 +57,7 @@ fn attend(features: Tensor<4>, learned: Tensor<3>) -> Tensor<3> {
 mod tests {
     use super::*;
     use crate::{device::cpu, method::capl::options::Preset};
+    use protoseg_testing::assert_close;
 
     /// One class (2, 0); pixels (1, 0) and (0, 3). Scores 10 and 0, attention a and 1 - a.
     fn run(gate: Gate, options: &Options) -> [f32; 2] {
@@ -71,11 +72,9 @@ mod tests {
         [a, 3.0 * (1.0 - a)]
     }
 
+    #[track_caller]
     fn close(got: [f32; 2], expected: [f32; 2]) {
-        assert!(
-            (got[0] - expected[0]).abs() < 1e-5 && (got[1] - expected[1]).abs() < 1e-5,
-            "{got:?} {expected:?}"
-        );
+        assert_close("prototype", &got, &expected, 1e-5);
     }
 
     #[test]
@@ -116,6 +115,6 @@ mod tests {
         let learned = Tensor::<2>::from_floats([[1.0, 5.0], [-2.0, 1.0]], &cpu());
         let features = Tensor::<1>::from_floats([4.0; 6], &cpu()).reshape([1, 2, 1, 3]);
         let out = attend(features, learned.unsqueeze()).try_into_vec_as::<f32>().unwrap();
-        assert!(out.iter().all(|value| (value - 4.0).abs() < 1e-5), "{out:?}");
+        assert_close("prototypes", &out, &[4.0; 4], 1e-5);
     }
 }

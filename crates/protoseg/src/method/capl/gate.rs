@@ -110,6 +110,7 @@ mod tests {
     use super::*;
     use crate::device::cpu;
     use burn::module::ParamId;
+    use protoseg_testing::assert_close;
 
     fn rows(values: [[f32; 2]; 2]) -> Tensor<2> {
         Tensor::from_floats(values, &cpu())
@@ -125,7 +126,7 @@ mod tests {
         let new = rows([[4.0, 3.0], [-2.0, 0.0]]);
         // (12 + 12) / 25 and -1.
         let weight = values(Gate::Cosine.weight(learned, new, None));
-        assert!((weight[0] - 0.96).abs() < 1e-6 && (weight[1] + 1.0).abs() < 1e-6, "{weight:?}");
+        assert_close("weight", &weight, &[0.96, -1.0], 1e-6);
     }
 
     #[test]
@@ -151,6 +152,6 @@ mod tests {
             Some(&mlp),
         ));
         let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
-        assert!((weight[0] - sigmoid(11.0)).abs() < 1e-6 && (weight[1] - sigmoid(4.0)).abs() < 1e-6);
+        assert_close("weight", &weight, &[sigmoid(11.0), sigmoid(4.0)], 1e-6);
     }
 }

@@ -184,6 +184,7 @@ mod tests {
     use super::*;
     use crate::{device::cpu, method::capl::options::Preset};
     use proptest::prelude::*;
+    use protoseg_testing::assert_close;
 
     fn support(novel: u16, sums: &[(u16, [f32; 2], f32)]) -> SupportSums {
         let sums = sums.iter().map(|&(row, sum, count)| ClassSum { row, sum: sum.to_vec(), count });
@@ -199,9 +200,9 @@ mod tests {
         register(learned(), 2, supports, sce, options).unwrap().try_into_vec_as().unwrap()
     }
 
+    #[track_caller]
     fn close(got: &[f32], expected: &[f32]) {
-        assert_eq!(got.len(), expected.len());
-        assert!(got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{got:?} is not {expected:?}");
+        assert_close("rows", got, expected, 1e-6);
     }
 
     /// Two base rows, two novel; base row 0 occurs in supports of both novel classes, row 1 in none.
