@@ -68,7 +68,7 @@ pub struct Model {
     network: Network,
     pub device: Device,
     /// The extractor as it is used on the CPU, made when it is first needed.
-    fixed: OnceLock<Extractor>,
+    fixed: OnceLock<Option<Extractor>>,
 }
 
 /// The manifest's key in the file's metadata.
@@ -138,10 +138,12 @@ impl Model {
         &self.network
     }
 
-    /// The extractor for images on the model's canvas, as it is used on the CPU; none on other devices.
+    /// The extractor for images on the model's canvas, as it is used on the CPU; none on other devices, and none for a
+    /// network with a layer that has no kernel.
     pub fn fixed(&self) -> Option<&Extractor> {
         let size = self.manifest.preprocess.size;
-        is_cpu(&self.device).then(|| self.fixed.get_or_init(|| Extractor::new(&self.network, [size, size])))
+        let extractor = || Extractor::new(&self.network, [size, size]).ok();
+        is_cpu(&self.device).then(|| self.fixed.get_or_init(extractor).as_ref()).flatten()
     }
 
     /// F of images, `[batch, 3, height, width]` -> `[batch, d, h, w]`; faster on the CPU if they are on the model's canvas.

@@ -5,16 +5,18 @@ use burn::{
     tensor::{Device, Tensor},
 };
 
+pub use crate::graph::cost::Macs;
+
 use crate::{
     config::NetworkConfig,
     decoder::{Decoder, DecoderShape, Projector},
     encoder::Encoder,
+    graph::{Graph, Node},
     method::capl::{
         gate::{GammaMlp, Gate},
         query::Dqce,
         support::Sce,
     },
-    nn::Cost,
 };
 
 /// A network. `encoder` and `decoder` together are the paper's F; `classifier` is P_cls.
@@ -51,14 +53,26 @@ impl Network {
 
     /// F: `[batch, 3, height, width]` -> `[batch, d, h, w]`.
     pub fn features(&self, images: Tensor<4>) -> Tensor<4> {
-        let [.., last] = self.encoder.forward(images);
-        self.decoder.forward(last)
+        let (graph, Outputs { features, .. }) = self.describe();
+        graph.run_to(images, features)
     }
 
     /// F, and the auxiliary head's embedding `[batch, d / 2, h, w]` if there is one.
     pub fn features_and_aux(&self, images: Tensor<4>) -> (Tensor<4>, Option<Tensor<4>>) {
-        let [.., before, last] = self.encoder.forward(images);
-        (self.decoder.forward(last), self.aux_head.as_ref().map(|head| head.forward(before)))
+        let (graph, Outputs { features, aux }) = self.describe();
+        let outputs: Vec<Node> = std::iter::once(features).chain(aux).collect();
+        let mut maps = graph.run(images, &outputs).into_iter();
+        (maps.next().expect("F is asked for"), maps.next())
+    }
+
+    /// The layers of F and of the auxiliary head.
+    pub(crate) fn describe(&self) -> (Graph<'_>, Outputs) {
+        let (mut graph, image) = Graph::new();
+        let stages = self.encoder.describe(&mut graph, image);
+        let [.., before, last] = stages[..] else { unreachable!("encoders have two stages or more") };
+        let features = self.decoder.describe(&mut graph, last);
+        let aux = self.aux_head.as_ref().map(|head| head.describe(&mut graph, "aux_head", before));
+        (graph, Outputs { features, aux })
     }
 
     /// The learned rows of the base classes, `[base, d]`.
@@ -77,19 +91,15 @@ impl Network {
     /// Multiply-accumulates of F at this input size: as the paper states the network, and as computed here, with the
     /// pyramid shortcut.
     pub fn macs(&self, size: [usize; 2]) -> Macs {
-        let mut cost = Cost::default();
-        let [_, last] = self.encoder.cost(&mut cost, size);
-        self.decoder.cost(&mut cost, last);
-        let plain = cost.macs();
-        Macs { plain, computed: plain - self.decoder.saved_macs(last) }
+        let (graph, Outputs { features, .. }) = self.describe();
+        graph.macs(size, features)
     }
 }
 
-/// Multiply-accumulates of one image's features.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Macs {
-    pub plain: u64,
-    pub computed: u64,
+/// Where the maps of a network are in its graph.
+pub(crate) struct Outputs {
+    pub features: Node,
+    pub aux: Option<Node>,
 }
 
 #[cfg(test)]

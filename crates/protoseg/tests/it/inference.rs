@@ -40,7 +40,7 @@ fn compare(config: &NetworkConfig, size: [usize; 2], what: &str) {
     let network = shaken(config);
     let images = Tensor::<4>::random([2, 3, size[0], size[1]], Distribution::Normal(0.0, 1.0), &cpu());
     let expected = network.features(images.clone());
-    let fixed = Extractor::new(&network, size);
+    let fixed = Extractor::new(&network, size).unwrap();
     let got = fixed.features(images.clone());
     assert_eq!(got.dims(), expected.dims(), "{what}");
     let largest: f32 = expected.clone().abs().max().into_scalar();
@@ -86,7 +86,7 @@ fn a_profile_names_every_layer_and_its_work() {
     let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.125, ..ResNetConfig::new(10) });
     let config = NetworkConfig { encoder, dim: 16, ..NetworkConfig::pspnet(10, 4) };
     let network = config.init(&cpu()).unwrap();
-    let fixed = Extractor::new(&network, [65, 65]);
+    let fixed = Extractor::new(&network, [65, 65]).unwrap();
     let steps = fixed.profile(Tensor::zeros([1, 3, 65, 65], &cpu()));
     let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
     assert!(names.contains(&"layer4.0.conv2") && names.contains(&"decoder.ppm"), "{names:?}");

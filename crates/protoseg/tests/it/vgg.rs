@@ -37,10 +37,7 @@ fn panet_on_vgg_gives_the_golden_scores() {
     let encoder = load_encoder(&TensorFile::open(&file).unwrap(), &config, &cpu()).unwrap();
 
     let golden = Golden::read(&path);
-    let features = |images: Tensor<4>| {
-        let [.., last] = encoder.forward(images);
-        last
-    };
+    let features = |images: Tensor<4>| encoder.forward(images).pop().unwrap();
     let up = |map: Tensor<4>| {
         let options = InterpolateOptions::new(InterpolateMode::Bilinear);
         interpolate(map, options.with_align_corners(false).with_output_size([97, 97]))
