@@ -80,6 +80,7 @@ impl NetworkConfig {
             DecoderKind::DeepLabV3 => "DeepLab-V3",
             DecoderKind::Fcn => "FCN",
             DecoderKind::Project => "projection (PANet-style)",
+            DecoderKind::Identity => "no decoder",
         };
         match &self.encoder {
             EncoderConfig::ResNet(resnet) => format!("{decoder}, {}", resnet.describe()),

@@ -15,6 +15,7 @@ pub mod decoder;
 pub mod device;
 pub mod encoder;
 pub mod evaluate;
+mod graph;
 pub mod inference;
 pub mod memory;
 pub mod method;

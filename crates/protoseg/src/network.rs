@@ -5,12 +5,14 @@ use burn::{
     tensor::{Device, Tensor},
 };
 
+pub use crate::graph::cost::Macs;
+
 use crate::{
     config::NetworkConfig,
     decoder::{Decoder, DecoderShape},
     encoder::Encoder,
+    graph::{Graph, Node},
     method::{FeatureShape, Method, MethodWeights},
-    nn::Cost,
 };
 
 /// A network. `encoder` and `decoder` together are the paper's F.
@@ -39,32 +41,40 @@ impl Network {
 
     /// F: `[batch, 3, height, width]` -> `[batch, d, h, w]`.
     pub fn features(&self, images: Tensor<4>) -> Tensor<4> {
-        let [.., last] = self.encoder.forward(images);
-        self.decoder.forward(last)
+        let (graph, Outputs { features, .. }) = self.describe();
+        graph.run_to(images, features)
     }
 
-    /// F, and the encoder's last map but one, where auxiliary heads sit.
-    pub fn features_and_before_last(&self, images: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
-        let [.., before, last] = self.encoder.forward(images);
-        (self.decoder.forward(last), before)
+    /// F, and the auxiliary head's embedding `[batch, d / 2, h, w]` if the method has one.
+    pub fn features_and_aux(&self, images: Tensor<4>) -> (Tensor<4>, Option<Tensor<4>>) {
+        let (graph, Outputs { features, aux }) = self.describe();
+        let outputs: Vec<Node> = std::iter::once(features).chain(aux).collect();
+        let mut maps = graph.run(images, &outputs).into_iter();
+        (maps.next().expect("F is asked for"), maps.next())
+    }
+
+    /// The layers of F and of the auxiliary head.
+    pub(crate) fn describe(&self) -> (Graph<'_>, Outputs) {
+        let (mut graph, image) = Graph::new();
+        let stages = self.encoder.describe(&mut graph, image);
+        let [.., before, last] = stages[..] else { unreachable!("encoders have two stages or more") };
+        let features = self.decoder.describe(&mut graph, last);
+        let aux = self.method.aux_head().map(|head| head.describe(&mut graph, "aux_head", before));
+        (graph, Outputs { features, aux })
     }
 
     /// Multiply-accumulates of F at this input size: as the paper states the network, and as computed here, with the
     /// pyramid shortcut.
     pub fn macs(&self, size: [usize; 2]) -> Macs {
-        let mut cost = Cost::default();
-        let [_, last] = self.encoder.cost(&mut cost, size);
-        self.decoder.cost(&mut cost, last);
-        let plain = cost.macs();
-        Macs { plain, computed: plain - self.decoder.saved_macs(last) }
+        let (graph, Outputs { features, .. }) = self.describe();
+        graph.macs(size, features)
     }
 }
 
-/// Multiply-accumulates of one image's features.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Macs {
-    pub plain: u64,
-    pub computed: u64,
+/// Where the maps of a network are in its graph.
+pub(crate) struct Outputs {
+    pub features: Node,
+    pub aux: Option<Node>,
 }
 
 #[cfg(test)]
@@ -100,11 +110,10 @@ mod tests {
             {
                 let network = tiny(encoder, decoder).init(&method(), &cpu()).unwrap();
                 let image = Tensor::random([1, 3, 33, 65], Distribution::Normal(0.0, 1.0), &cpu());
-                let (features, before) = network.features_and_before_last(image);
+                let (features, aux) = network.features_and_aux(image);
                 let map = [33usize.div_ceil(stride), 65usize.div_ceil(stride)];
                 assert_eq!(features.dims(), [1, 16, map[0], map[1]], "{decoder:?} at stride {stride}");
-                let aux = network.method.capl().aux_head.as_ref().unwrap().forward(before);
-                assert_eq!(aux.dims()[1], 8);
+                assert_eq!(aux.unwrap().dims()[1], 8);
                 assert!(features.min().into_scalar::<f32>() < 0.0, "features must be signed");
             }
         }
@@ -119,11 +128,11 @@ mod tests {
             let error = config.init(&method(), &cpu()).unwrap_err().to_string();
             assert!(error.contains(key), "{error}");
         };
-        refuse(|resnet| resnet.depth = 51, "encoder.depth = 51");
-        refuse(|resnet| resnet.output_stride = 4, "encoder.output_stride = 4");
-        refuse(|resnet| resnet.width = f64::NAN, "encoder.width = NaN");
+        refuse(|resnet| resnet.depth = 51, "`encoder.depth` must be 10, 18, 34, 50, 101 or 152, got `51`");
+        refuse(|resnet| resnet.output_stride = 4, "`encoder.output_stride` must be 8, 16 or 32, got `4`");
+        refuse(|resnet| resnet.width = f64::NAN, "got `NaN`");
         let odd = NetworkConfig { dim: 15, ..tiny(resnet(8), DecoderKind::Fcn) };
-        assert!(odd.validate().unwrap_err().to_string().contains("dim = 15"));
+        assert!(odd.validate().unwrap_err().to_string().contains("got `15`"));
     }
 
     #[test]

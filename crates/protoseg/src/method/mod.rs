@@ -30,7 +30,7 @@ use self::{
     capl::{Capl, CaplWeights, Usage, register::SupportSums},
     panet::{Panet, PanetWeights},
 };
-use crate::{config::ConfigError, network::Network};
+use crate::{config::ConfigError, decoder::Projector, network::Network};
 
 /// A method with its settings, as a model file names it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -170,6 +170,14 @@ impl Method {
 }
 
 impl MethodWeights {
+    /// The auxiliary head, on the encoder's last map but one.
+    pub(crate) fn aux_head(&self) -> Option<&Projector> {
+        match self {
+            Self::Capl(weights) => weights.aux_head.as_ref(),
+            Self::Panet(_) => None,
+        }
+    }
+
     /// CAPL's.
     ///
     /// # Panics

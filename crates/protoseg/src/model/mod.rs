@@ -247,7 +247,7 @@ impl Model {
     /// the network has a layer without a kernel: images then go through Burn's modules.
     pub fn extractor(&self) -> Option<&Extractor> {
         let size = self.preprocess().size;
-        let make = || Some(Extractor::new(self.network(), [size, size]));
+        let make = || Extractor::new(self.network(), [size, size]).ok();
         is_cpu(self.device()).then(|| self.shared.extractor.get_or_init(make).as_ref()).flatten()
     }
 

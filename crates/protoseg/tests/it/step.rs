@@ -106,7 +106,7 @@ fn a_step_with_frozen_batch_norm_has_the_gradients_of_double_precision_down_to_t
     const SIZE: usize = 33;
     let shape = [4, 3, SIZE, SIZE];
     let pixels = stream("image", shape.iter().product()).into_iter().map(|value| 2.0 * value).collect();
-    let images: Tensor<4> = Tensor::from_data(TensorData::new::<f32, _>(pixels, shape), &model.device);
+    let images: Tensor<4> = Tensor::from_data(TensorData::new::<f32, _>(pixels, shape), model.device());
     let label = |image: usize, pixel: usize| {
         if pixel / SIZE < 4 { 255 } else { ((pixel % SIZE / 6 + image) % 5) as u8 }
     };

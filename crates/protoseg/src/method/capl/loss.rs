@@ -28,8 +28,7 @@ pub fn batch_losses(
     let count = batch.labels.len();
     let targets = PixelTargets::new(batch.labels);
     let weights = network.method.capl();
-    let (features, before_last) = network.features_and_before_last(batch.images.clone());
-    let aux = weights.aux_head.as_ref().map(|head| head.forward(before_last));
+    let (features, aux) = network.features_and_aux(batch.images.clone());
 
     let support = fake_support_start(count, options.fake_support);
     let formed = form_classifier(

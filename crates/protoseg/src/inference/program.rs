@@ -3,9 +3,9 @@
 //! A map is needed from the step that writes it first to the last step that reads it. Maps whose times do not meet share a
 //! buffer (a slot), so a run needs a few of them and never asks the system for memory.
 
-use protoseg_kernels::channels_last::{FixedConv, max_pool_3x3, transpose};
+use protoseg_kernels::channels_last::{PackedConv, average_pool, max_pool_3x3, transpose};
 
-use super::pyramid::{Context, Pyramid};
+use super::spread::Spread;
 
 /// A map of a run: its number, and `[height, width, channels]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,43 +24,43 @@ impl Map {
 pub struct Step {
     pub name: String,
     work: Work,
-    from: Map,
+    /// What is read, in the order of the work.
+    from: Vec<Map>,
     to: Map,
+    /// The first channel that is written; those beside the step's own stay as they are.
+    offset: usize,
 }
 
 #[derive(Debug)]
 pub enum Work {
-    /// To the channels from `offset` on, with `add` added before the ReLU.
-    Conv {
-        conv: FixedConv,
-        add: Option<Map>,
-        offset: usize,
-    },
+    /// Of the first map; the second, if there is one, is added before the activation.
+    Conv(PackedConv),
     MaxPool {
         stride: usize,
     },
-    Pyramid(Pyramid),
-    /// To the channels from `offset` on.
-    Context {
-        context: Context,
-        offset: usize,
+    /// Means over `bins` x `bins` cells.
+    AveragePool {
+        bins: usize,
     },
+    /// A map of one pixel to every pixel.
+    Broadcast,
+    /// Of all maps.
+    Spread(Spread),
 }
 
 impl Step {
     /// Multiply-accumulates as written and as computed.
     pub fn macs(&self) -> (u64, u64) {
         match &self.work {
-            Work::Conv { conv, .. } => (conv.shape().macs(), conv.computed_macs()),
-            Work::MaxPool { .. } => (0, 0),
-            Work::Pyramid(pyramid) => pyramid.macs(),
-            Work::Context { context, .. } => (context.macs(), context.macs()),
+            Work::Conv(conv) => (conv.shape().macs(), conv.computed_macs()),
+            Work::Spread(spread) => spread.macs(),
+            Work::MaxPool { .. } | Work::AveragePool { .. } | Work::Broadcast => (0, 0),
         }
     }
 
     pub fn kernel(&self) -> String {
         match &self.work {
-            Work::Conv { conv, .. } => {
+            Work::Conv(conv) => {
                 let shape = conv.shape();
                 let stride = if shape.stride > 1 { format!(" s{}", shape.stride) } else { String::new() };
                 let dilation =
@@ -69,28 +69,31 @@ impl Step {
                 format!("{side}x{side}{stride}{dilation} {} -> {}, {}", shape.from, shape.to, conv.kernel())
             }
             Work::MaxPool { stride } => format!("max 3x3 s{stride}"),
-            Work::Pyramid(_) => "pyramid shortcut".to_string(),
-            Work::Context { .. } => "mean of the image".to_string(),
+            Work::AveragePool { bins } => format!("mean to {bins}x{bins}"),
+            Work::Broadcast => "copy to every pixel".to_string(),
+            Work::Spread(_) => "pyramid shortcut".to_string(),
         }
     }
 
     fn maps(&self) -> impl Iterator<Item = Map> {
-        let add = match self.work {
-            Work::Conv { add, .. } => add,
-            _ => None,
-        };
-        [self.from, self.to].into_iter().chain(add)
+        self.from.iter().copied().chain([self.to])
     }
 
-    fn run(&self, slots: &Slots, plan: &Plan, out: &mut [f32]) {
-        let read = |map: Map| &slots.0[plan.slot[map.id]][..map.len()];
-        let input = read(self.from);
+    fn run(&self, slots: &Slots, program: &Program, out: &mut [f32]) {
+        let maps: Vec<&[f32]> =
+            self.from.iter().map(|map| &slots.0[program.slot[map.id]][..map.len()]).collect();
         let [.., channels] = self.to.shape;
+        let out = &mut out[self.offset..];
         match &self.work {
-            Work::Conv { conv, add, offset } => conv.run(input, add.map(read), &mut out[*offset..], channels),
-            Work::MaxPool { stride } => max_pool_3x3(self.from.shape, *stride, input, out),
-            Work::Pyramid(pyramid) => pyramid.run(input, out),
-            Work::Context { context, offset } => context.run(input, &mut out[*offset..], channels),
+            Work::Conv(conv) => conv.run(maps[0], maps.get(1).copied(), out, channels),
+            Work::MaxPool { stride } => max_pool_3x3(self.from[0].shape, *stride, maps[0], out),
+            Work::AveragePool { bins } => {
+                out.copy_from_slice(&average_pool(self.from[0].shape, &[*bins], maps[0]));
+            }
+            Work::Broadcast => {
+                out.chunks_mut(channels).for_each(|pixel| pixel[..maps[0].len()].copy_from_slice(maps[0]));
+            }
+            Work::Spread(spread) => spread.run(&maps, out),
         }
     }
 }
@@ -100,7 +103,7 @@ impl Step {
 pub struct Slots(Vec<Vec<f32>>);
 
 #[derive(Debug)]
-pub struct Plan {
+pub struct Program {
     steps: Vec<Step>,
     input: Map,
     output: Map,
@@ -110,7 +113,7 @@ pub struct Plan {
     lengths: Vec<usize>,
 }
 
-/// A plan in the making.
+/// A program in the making.
 #[derive(Debug)]
 pub struct Builder {
     steps: Vec<Step>,
@@ -132,12 +135,13 @@ impl Builder {
         map
     }
 
-    pub fn step(&mut self, name: impl Into<String>, work: Work, from: Map, to: Map) {
-        self.steps.push(Step { name: name.into(), work, from, to });
+    /// Adds a step that reads `from` and writes `to` from the channel `offset` on.
+    pub fn step(&mut self, name: &str, work: Work, from: &[Map], to: Map, offset: usize) {
+        self.steps.push(Step { name: name.to_string(), work, from: from.to_vec(), to, offset });
     }
 
     /// With every map given its place.
-    pub fn finish(self, output: Map) -> Plan {
+    pub fn finish(self, output: Map) -> Program {
         let Self { steps, maps } = self;
         let input = maps[0];
         let mut last = vec![0; maps.len()];
@@ -173,11 +177,11 @@ impl Builder {
             done.dedup();
             free.append(&mut done);
         }
-        Plan { steps, input, output, slot, lengths }
+        Program { steps, input, output, slot, lengths }
     }
 }
 
-impl Plan {
+impl Program {
     pub fn input_size(&self) -> [usize; 2] {
         let [height, width, _] = self.input.shape;
         [height, width]
@@ -197,15 +201,14 @@ impl Plan {
 
     pub fn weight_bytes(&self) -> usize {
         let bytes = |step: &Step| match &step.work {
-            Work::Conv { conv, .. } => conv.weight_bytes(),
-            Work::MaxPool { .. } => 0,
-            Work::Pyramid(pyramid) => pyramid.weight_bytes(),
-            Work::Context { context, .. } => context.weight_bytes(),
+            Work::Conv(conv) => conv.weight_bytes(),
+            Work::Spread(spread) => spread.weight_bytes(),
+            Work::MaxPool { .. } | Work::AveragePool { .. } | Work::Broadcast => 0,
         };
         self.steps.iter().map(bytes).sum()
     }
 
-    /// From an image of `[3, height, width]` to features of `[d, h, w]`. `watch` is called before (true) and behind (false)
+    /// From an image of `[3, height, width]` to features of `[d, h, w]`. `watch` is called before (true) and after (false)
     /// every step.
     pub fn run(&self, image: &[f32], slots: &mut Slots, mut watch: impl FnMut(&Step, bool)) -> Vec<f32> {
         let pixels = image.len() / 3;
@@ -241,18 +244,18 @@ mod tests {
             let from = *maps.last().unwrap();
             let [height, width, channels] = from.shape;
             let to = builder.map([height.div_ceil(stride), width.div_ceil(stride), channels]);
-            builder.step("pool", Work::MaxPool { stride }, from, to);
+            builder.step("pool", Work::MaxPool { stride }, &[from], to, 0);
             maps.push(to);
         }
-        let plan = builder.finish(maps[5]);
-        assert_eq!(plan.lengths.len(), 2, "two slots serve a chain");
-        for step in &plan.steps {
-            assert_ne!(plan.slot[step.from.id], plan.slot[step.to.id]);
+        let program = builder.finish(maps[5]);
+        assert_eq!(program.lengths.len(), 2, "two slots serve a chain");
+        for step in &program.steps {
+            assert_ne!(program.slot[step.from[0].id], program.slot[step.to.id]);
         }
         let image: Vec<f32> = (0..16 * 16 * 3).map(|i| (i % 97) as f32).collect();
-        let mut slots = plan.slots();
-        let first = plan.run(&image, &mut slots, |_, _| ());
+        let mut slots = program.slots();
+        let first = program.run(&image, &mut slots, |_, _| ());
         assert_eq!(first.len(), 4 * 4 * 3);
-        assert_eq!(first, plan.run(&image, &mut slots, |_, _| ()), "a second run in the same slots");
+        assert_eq!(first, program.run(&image, &mut slots, |_, _| ()), "a second run in the same slots");
     }
 }
