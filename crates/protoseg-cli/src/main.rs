@@ -3,6 +3,7 @@
 mod allocator;
 mod cli;
 mod commands;
+mod hints;
 mod output;
 
 use std::process::ExitCode;

@@ -76,7 +76,7 @@ pub enum PackError {
          hint: prototypes of one model mean nothing to another; register the classes again with this one"
     )]
     OtherModel { pack: String, model: String },
-    #[error("class `{0}` is in the pack already\nhint: remove it first, or choose another name")]
+    #[error("class `{0}` is already in the pack")]
     Twice(String),
     #[error("class `{name}` is not in the pack\nhint: its classes are: {known}")]
     NoClass { name: String, known: String },

@@ -90,6 +90,9 @@ pub fn finish(result: Result<()>) -> ExitCode {
     }
     // Our errors name their cause themselves. Nobody is left to tell if stderr is gone too.
     let _ = writeln!(io::stderr(), "error: {error}");
+    if let Some(hint) = crate::hints::of(&error) {
+        let _ = writeln!(io::stderr(), "hint: {hint}");
+    }
     ExitCode::FAILURE
 }
 

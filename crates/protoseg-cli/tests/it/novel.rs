@@ -290,14 +290,14 @@ fn what_cannot_be_is_said_and_nothing_is_lost() {
         &register("--class swan=photo0.png:mask0.png --class swan=photo1.png:mask1.png"),
         &["swan", "twice"],
     );
-    says(&register("--data scenes --shots 0"), &["0 shots"]);
+    says(&register("--data scenes --shots 0"), &["at least 1"]);
     says(&register("--class swan=nothing.jpg:mask0.png"), &["nothing.jpg", "does not exist"]);
     says(&register(""), &["no class is given"]);
     says("classes remove my.pack goose", &["goose", "duck"]);
     says("classes rename my.pack goose swan", &["goose"]);
     says("classes recolor my.pack duck red", &["red", "#ff8800"]);
     says("classes list photo0.png", &["photo0.png"]);
-    says("classes list model.safetensors", &["model.safetensors", "no class pack"]);
+    says("classes list model.safetensors", &["model.safetensors", "not a class pack"]);
     says("predict --model model.safetensors photo0.png -o x --write mask", &["mask", "index"]);
     says("predict --model model.safetensors photo0.png -o x --preset best", &["best", "balanced"]);
 
@@ -410,7 +410,7 @@ fn an_evaluation_writes_its_results_and_report() {
     );
     assert_eq!(serde_json::from_str::<serde_json::Value>(&both).unwrap().as_array().unwrap().len(), 2);
     assert!(desk.path("both/model/report.html").exists() && desk.path("both/other/report.html").exists());
-    assert!(desk.refused("eval --model model.safetensors --data data --shots 0 -o x").contains("0 shots"));
+    assert!(desk.refused("eval --model model.safetensors --data data --shots 0 -o x").contains("at least 1"));
     assert!(desk.refused("eval --model model.safetensors --data data --protocol c -o x").contains("exact"));
 }
 

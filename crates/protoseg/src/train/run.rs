@@ -217,10 +217,7 @@ impl Run {
         watch: &mut dyn Watch,
     ) -> Result<(), TrainError> {
         let started = Instant::now();
-        let batch = batch.map_err(|error| {
-            let hint = "\nhint: mend or remove the file, or leave such images out with --on-error skip";
-            TrainError::Load(format!("{error}{hint}"))
-        })?;
+        let batch = batch.map_err(|error| TrainError::Load(error.to_string()))?;
         for (_, why) in &batch.skipped {
             self.tell(watch, &Event::Warning { text: format!("left out: {why}") })?;
         }

@@ -266,7 +266,7 @@ impl Plan {
             |key, got: &dyn ToString, expected| Err(ConfigError::new(key, got.to_string(), expected));
         let (data, training, augment) = (&self.data, &self.training, &self.augment);
         if data.source.is_empty() {
-            return refuse("data.source", &"\"\"", "a folder, a .toml file, or a benchmark's name (--data)");
+            return refuse("data.source", &"\"\"", "a folder, a .toml file, or a benchmark's name");
         }
         if !(1..=64).contains(&data.workers) {
             return refuse("data.workers", &data.workers, "1 to 64 threads");
