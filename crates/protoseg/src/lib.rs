@@ -25,8 +25,14 @@ pub mod picture;
 pub mod predict;
 pub mod prediction;
 pub mod register;
+pub mod report;
+pub mod results;
 pub mod support_check;
 pub mod train;
 pub mod weights;
+
+// Test data that the cli's tests share names this crate as they do.
+#[cfg(test)]
+extern crate self as protoseg;
 
 pub use protoseg_core as core;

@@ -31,6 +31,10 @@ pub enum TrainError {
     #[error("cannot write `{}`: {source}\nhint: check the folder's permissions and the free space", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error(
+        "line {line} of `{}` is no event\nhint: remove the line, or the file to go on without what was before", path.display()
+    )]
+    Metrics { path: PathBuf, line: usize },
+    #[error(
         "`{}` holds a run already\nhint: go on with it by --resume {0}, or choose another --out", path.display()
     )]
     Exists { path: PathBuf },
