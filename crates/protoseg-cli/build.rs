@@ -1,8 +1,13 @@
-//! Tells the program which revision it was built from, so that every run can say so.
+//! Tells the program which revision it was built from, so that every run can say so, and the tests whether `../shared`
+//! is there.
 
 use std::process::Command;
 
+#[path = "../protoseg-testing/build/has_shared.rs"]
+mod has_shared;
+
 fn main() {
+    has_shared::main();
     let git = |args: &[&str]| {
         let output = Command::new("git").args(args).output().ok().filter(|output| output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_string())

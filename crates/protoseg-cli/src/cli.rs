@@ -70,7 +70,8 @@ pub struct Register {
     /// A class and its supports: IMAGE:MASK pairs, a folder of images with masks, or a .txt list with a pair a line
     #[arg(long, value_name = "NAME=PATHS", num_args = 1.., help_heading = "Supports")]
     pub class: Vec<String>,
-    /// A JSON file: an array of {"class", "image", "mask", "value", "base_labels"}; the last two may be left out
+    /// A JSON file: an array of {"class", "image", "mask", "value", "base_labels"}, of which the last two may be left
+    /// out; or, with --data, a list that `protoseg data supports` wrote
     #[arg(long, value_name = "JSON", help_heading = "Supports")]
     pub supports: Option<PathBuf>,
     /// A COCO JSON of instances; every category that the model does not know becomes a class
@@ -80,7 +81,7 @@ pub struct Register {
     #[arg(long, value_name = "DIR", requires = "coco", help_heading = "Supports")]
     pub images: Option<PathBuf>,
     /// Draw supports from the training images of a data set: a folder, a .toml file or a benchmark's name
-    #[arg(long, value_name = "DIR|NAME|TOML", conflicts_with_all = ["class", "supports", "coco"], help_heading = "Supports")]
+    #[arg(long, value_name = "DIR|NAME|TOML", conflicts_with_all = ["class", "coco"], help_heading = "Supports")]
     pub data: Option<String>,
     /// The folder of a benchmark that is given by name
     #[arg(long, value_name = "DIR", env = "PROTOSEG_ROOT", help_heading = "Supports")]
@@ -259,6 +260,9 @@ pub struct Eval {
     /// Draws of supports; results are means over them
     #[arg(long, value_name = "SEEDS", value_delimiter = ',', default_value = "123,321,456,654,999")]
     pub seeds: Vec<u64>,
+    /// Use these supports instead of drawing any: a list that `protoseg data supports` wrote
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["seeds", "min_pixels"])]
+    pub supports: Option<PathBuf>,
     /// exact (ours), reference (A: the paper's) or b
     #[arg(long, default_value = "exact")]
     pub protocol: String,

@@ -1,5 +1,6 @@
 //! `protoseg`: the command line. Only this crate prints, exits or reads flags.
 
+mod allocator;
 mod cli;
 mod commands;
 mod output;
@@ -7,15 +8,9 @@ mod output;
 use std::process::ExitCode;
 
 use clap::Parser;
-use mimalloc::MiMalloc;
-
-/// A step of training allocates and frees gigabytes; the system's allocator gives them back each time and pays for it
-/// in page faults.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    protoseg::memory::keep_freed_memory();
+    allocator::keep_freed_memory();
     let cli = cli::Cli::parse();
     let result = match cli.command {
         cli::Command::Demo(args) => commands::demo::run(&args),

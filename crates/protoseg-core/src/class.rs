@@ -49,9 +49,12 @@ pub enum ClassError {
     Empty(usize),
     #[error("class `{0}` is out of order: background comes first, then base, then novel classes")]
     Order(String),
-    #[error("{0} classes are more than the {max} a classifier can hold", max = u16::MAX)]
+    #[error("a classifier holds at most {MOST} classes, got {0}")]
     TooMany(usize),
 }
+
+/// The most rows that labels of 16 bits leave room for.
+const MOST: usize = 65_500;
 
 /// The name that makes a first base class the background.
 const BACKGROUND: &str = "background";
@@ -107,7 +110,8 @@ impl TryFrom<Vec<Class>> for Classes {
     type Error = ClassError;
 
     fn try_from(classes: Vec<Class>) -> Result<Self, ClassError> {
-        if classes.len() >= usize::from(u16::MAX) {
+        // The values above are labels with a meaning of their own.
+        if classes.len() > MOST {
             return Err(ClassError::TooMany(classes.len()));
         }
         let mut seen = std::collections::HashSet::new();

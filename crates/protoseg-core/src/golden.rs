@@ -1,51 +1,33 @@
 //! Golden data of the transforms, for tests.
 
 use crate::{Image, RowMap};
-use safetensors::{SafeTensors, tensor::TensorView};
+use protoseg_testing::shared;
 
 /// The file of what the reference's OpenCV transforms make of one photo.
-pub struct Golden(Vec<u8>);
+pub struct Golden(protoseg_testing::Golden);
 
 impl Golden {
-    /// `None`, and a loud line, where the shared folder is not checked out.
-    #[allow(clippy::print_stderr)]
-    pub fn open() -> Option<Self> {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/golden/transforms.safetensors");
-        match std::fs::read(path) {
-            Ok(bytes) => Some(Self(bytes)),
-            Err(error) => {
-                eprintln!("SKIPPED: golden data {path} cannot be read: {error}");
-                None
-            }
-        }
+    pub fn open() -> Self {
+        Self(protoseg_testing::Golden::read(&shared("golden/transforms.safetensors")))
     }
 
     /// The photo every transform started from.
     pub fn photo(&self) -> Image {
-        self.with("image", |view| Image::new(view.shape()[1], view.shape()[0], view.data().to_vec()))
+        let shape = self.0.shape("image");
+        Image::new(shape[1], shape[0], self.0.bytes("image"))
     }
 
     /// `<name>.label`, or the photo's own labels by the name `label`.
     pub fn label(&self, name: &str) -> RowMap {
-        self.with(name, |view| RowMap::from_u8(view.shape()[1], view.shape()[0], view.data()))
+        let shape = self.0.shape(name);
+        RowMap::from_u8(shape[1], shape[0], &self.0.bytes(name))
     }
 
-    /// Shape and values of single precision.
-    pub fn floats(&self, name: &str) -> (Vec<usize>, Vec<f32>) {
-        self.with(name, |view| {
-            let values = view.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-            (view.shape().to_vec(), values.collect())
-        })
+    pub fn shape(&self, name: &str) -> &[usize] {
+        self.0.shape(name)
     }
 
-    fn with<T>(&self, name: &str, read: impl FnOnce(&TensorView) -> T) -> T {
-        let file = SafeTensors::deserialize(&self.0).expect("a safetensors file");
-        read(&file.tensor(name).expect("a tensor of this name"))
+    pub fn values(&self, name: &str) -> &[f32] {
+        self.0.values(name)
     }
-}
-
-/// The largest difference, element by element.
-pub fn worst(got: &[f32], want: &[f32]) -> f32 {
-    assert_eq!(got.len(), want.len());
-    got.iter().zip(want).map(|(got, want)| (got - want).abs()).fold(0.0, f32::max)
 }

@@ -13,7 +13,6 @@ mod rules;
 mod score_map;
 mod scores;
 pub mod seed;
-mod support;
 mod support_draw;
 mod transform;
 
@@ -23,12 +22,11 @@ pub use class_table::{ClassId, ClassTable, ClassTableError, NamedClass};
 pub use confusion::Confusion;
 pub use fold::{Fold, FoldError, FoldScheme, find_ids};
 pub use preprocess::{Canvas, Preprocess};
-pub use raster::{ClassRows, FileIds, IGNORE, IdMap, Image, LabelMap, RowMap};
+pub use raster::{ClassRows, FileIds, IGNORE, IdMap, Image, LabelMap, RowMap, SUPPORT_ROW};
 pub use remap::{NovelPixels, Remap, RemapError};
 pub use rules::{BaseUse, ImageStats, SupportUse};
 pub use score_map::{ScoreGrid, ScoreMap, Tiling, best};
 pub use scores::{Protocol, Scores, Spread, UnknownProtocol};
-pub use support::{Support, SupportSizeError};
 pub use support_draw::{
     ClassSupports, MIN_SUPPORT_PIXELS, SUPPORT_SEEDS, SupportDraw, SupportError, SupportList, draw_supports,
 };

@@ -96,33 +96,36 @@ impl Preprocess {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::golden::{Golden, worst};
+    use crate::golden::Golden;
+    use protoseg_testing::assert_close;
 
     #[test]
+    #[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
     fn the_canvas_is_the_reference_s() {
-        let Some(golden) = Golden::open() else { return };
+        let golden = Golden::open();
         let preprocess = Preprocess::imagenet(161);
         let canvas = preprocess.image(&golden.photo());
         assert_eq!(canvas.content, (160, 120));
 
         // The file calls this tensor [3, 161, 161], but its values lie in HWC order: it was saved from a transposed
         // view. In that order it is `resize_161.image`, normalised, to the last bit.
-        let (_, hwc) = golden.floats("eval_161.image");
+        let hwc = golden.values("eval_161.image");
         let chw: Vec<f32> = (0..3).flat_map(|c| hwc.iter().skip(c).step_by(3).copied()).collect();
-        assert!(worst(&canvas.data, &chw) < 1e-4, "{}", worst(&canvas.data, &chw));
+        assert_close("canvas", &canvas.data, &chw, 1e-4);
         assert_eq!(preprocess.label(&golden.label("label")), golden.label("eval_161.label"));
     }
 
     #[test]
+    #[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
     fn the_resized_picture_is_the_reference_s() {
-        let Some(golden) = Golden::open() else { return };
+        let golden = Golden::open();
         for size in [161, 473] {
             let preprocess = Preprocess { size, mean: [0.0; 3], std: [1.0; 3] };
             let canvas = preprocess.image(&golden.photo()).data;
             let hwc: Vec<f32> =
                 (0..size * size).flat_map(|i| [0, 1, 2].map(|c| canvas[c * size * size + i])).collect();
-            let (_, want) = golden.floats(&format!("resize_{size}.image"));
-            assert!(worst(&hwc, &want) < 1e-2, "{size}: {}", worst(&hwc, &want));
+            let picture = format!("resize_{size}.image");
+            assert_close(&picture, &hwc, golden.values(&picture), 1e-2);
             let label = preprocess.label(&golden.label("label"));
             assert_eq!(label, golden.label(&format!("resize_{size}.label")));
         }

@@ -6,6 +6,10 @@ use std::marker::PhantomData;
 /// data set declares); readers turn it into this value, so that a classifier may have more than 255 rows.
 pub const IGNORE: u16 = u16::MAX;
 
+/// The label of the class that a support teaches, until the class has a row. No class of a model has it, and it is not
+/// [`IGNORE`].
+pub const SUPPORT_ROW: u16 = IGNORE - 1;
+
 /// An RGB picture, 8 bits a channel, rows from the top, channels interleaved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClassId, ClassTable, Fold, FoldError, IGNORE, IdMap, RowMap};
+use crate::{ClassId, ClassTable, Classes, Fold, FoldError, IGNORE, IdMap, RowMap, SUPPORT_ROW};
 
 /// What happens to pixels of novel classes while the base classes are learned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,8 +35,9 @@ pub enum RemapError {
     Novel { id: ClassId, x: usize, y: usize },
 }
 
-const UNKNOWN: u16 = u16::MAX - 1;
-const NOVEL: u16 = u16::MAX - 2;
+/// No row of a classifier, [`SUPPORT_ROW`] or [`IGNORE`] has these values.
+const UNKNOWN: u16 = SUPPORT_ROW - 1;
+const NOVEL: u16 = SUPPORT_ROW - 2;
 
 impl Remap {
     /// For base training: base ids become rows, novel ids what `novel` says. Under [`NovelPixels::Drop`] a novel
@@ -59,6 +60,32 @@ impl Remap {
         Self::build(table, |id| fold.row(id).map(|row| row as u16))
     }
 
+    /// For a support of the class `own`: that class becomes [`SUPPORT_ROW`], classes that the model has by the same name
+    /// become its base rows, and all others [`IGNORE`].
+    pub fn for_support(table: &ClassTable, model: &Classes, own: ClassId) -> Self {
+        let base = &model.rows()[..model.n_base()];
+        let row_of = |id: ClassId| {
+            let name = table.name(id)?;
+            base.iter().position(|class| class.name == name).map(|row| row as u16)
+        };
+        Self::build(table, |id| match id == own {
+            true => Some(SUPPORT_ROW),
+            false => Some(row_of(id).unwrap_or(IGNORE)),
+        })
+    }
+
+    /// For a mask in which `own` is the class of a support. With `base_rows`, ids below the first number are the model's
+    /// base rows, ids up to the second are passed over, and others are unknown; without, all others are [`IGNORE`].
+    pub fn for_mask(own: u16, base_rows: Option<(u16, u16)>, no_label: u16) -> Self {
+        let row = |id: u16| match (id, base_rows) {
+            (id, _) if id == own => SUPPORT_ROW,
+            (id, Some((n_base, _))) if id < n_base => id,
+            (id, Some((n_base, known))) if id != no_label && id >= known.max(n_base) => UNKNOWN,
+            _ => IGNORE,
+        };
+        Self { rows: (0..IGNORE).map(row).collect() }
+    }
+
     fn build(table: &ClassTable, row: impl Fn(ClassId) -> Option<u16>) -> Self {
         let highest = table.classes().last().map_or(0, |class| class.id.0);
         let highest = table.ignore().last().map_or(highest, |&ignored| ignored.max(highest));
@@ -74,7 +101,7 @@ impl Remap {
 
     /// The row of a file value; `None` for an id that no class has, or that the rule `drop` refuses.
     pub fn row(&self, id: ClassId) -> Option<u16> {
-        Some(self.look_up(id.0)).filter(|&row| row < NOVEL || row == IGNORE)
+        Some(self.look_up(id.0)).filter(|&row| row != NOVEL && row != UNKNOWN)
     }
 
     /// The label map in rows.
@@ -99,6 +126,28 @@ impl Remap {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_support_keeps_the_classes_that_the_model_has() {
+        let model = Classes::new(&["background", "boat"], &["duck"]).unwrap();
+        let remap = Remap::for_support(&table(), &model, ClassId(2));
+        assert_eq!(remap.apply(&file()).unwrap().data, [0, IGNORE, SUPPORT_ROW, 1, IGNORE, IGNORE]);
+    }
+
+    #[test]
+    fn a_mask_of_one_class_says_nothing_of_the_rest() {
+        let mask = IdMap::new(5, 1, vec![0, 7, 2, 255, 20]);
+        let rows = |remap: Remap| remap.apply(&mask).map(|rows| rows.data);
+        assert_eq!(
+            rows(Remap::for_mask(7, None, 255)).unwrap(),
+            [IGNORE, SUPPORT_ROW, IGNORE, IGNORE, IGNORE]
+        );
+        assert_eq!(
+            rows(Remap::for_mask(7, Some((3, 21)), 255)).unwrap(),
+            [0, SUPPORT_ROW, 2, IGNORE, IGNORE]
+        );
+        assert!(rows(Remap::for_mask(7, Some((3, 9)), 255)).is_err());
+    }
 
     fn table() -> ClassTable {
         ClassTable::from_names(&["background", "cow", "duck", "boat"], &[255]).unwrap()

@@ -299,6 +299,7 @@ impl Tiling {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use protoseg_testing::assert_close;
 
     /// From one plane a class, `[classes, height, width]`.
     fn grid(classes: usize, height: usize, width: usize, planes: &[f32]) -> ScoreGrid {
@@ -332,7 +333,7 @@ mod tests {
         let scores = rows(&ScoreMap::on_canvas(scores, &preprocess, 16, 16));
         let expected: Vec<f32> = (0..16).map(|x| ((x as f32 + 0.5) / 2.0 - 0.5).clamp(0.0, 7.0)).collect();
         for row in scores.chunks(16) {
-            assert!(row.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-5), "{row:?}");
+            assert_close("row", row, &expected, 1e-5);
         }
     }
 
@@ -357,7 +358,7 @@ mod tests {
             let scores = rows(&map);
             prop_assert_eq!(scores.len(), 2 * width * height);
             for pixel in scores.chunks(2) {
-                prop_assert!((pixel[0] - 1.5).abs() < 1e-4 && (pixel[1] + 3.0).abs() < 1e-4, "{:?}", pixel);
+                assert_close("pixel", pixel, &[1.5, -3.0], 1e-4);
             }
         }
 
@@ -378,7 +379,7 @@ mod tests {
         fn a_grid_of_the_pictures_size_is_the_picture(values in proptest::collection::vec(-9f32..9.0, 24)) {
             let scores = grid(2, 3, 4, &values);
             let same = scores.upsample(4, 3);
-            prop_assert!(scores.data.iter().zip(&same.data).all(|(a, b)| (a - b).abs() < 1e-5));
+            assert_close("grid", &same.data, &scores.data, 1e-5);
         }
     }
 }

@@ -23,6 +23,11 @@ pub enum Protocol {
 
 impl Protocol {
     pub const ALL: [Self; 3] = [Self::Exact, Self::Reference, Self::B];
+
+    /// Whether supports come from the split that is evaluated, not from the training split.
+    pub fn takes_supports_from_val(self) -> bool {
+        self == Self::B
+    }
 }
 
 impl fmt::Display for Protocol {

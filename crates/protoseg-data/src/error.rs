@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use protoseg_core::{ClassId, ClassTableError, FoldError, SupportError, SupportSizeError};
+use protoseg_core::{ClassId, ClassTableError, FoldError, RemapError, SupportError};
+
+use crate::SupportSizeError;
 
 /// Everything that reading, checking and preparing a data set can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +90,8 @@ pub enum DataError {
     Fold(#[from] FoldError),
     #[error(transparent)]
     Support(#[from] SupportError),
+    #[error("labels `{path}`: {source}")]
+    Labels { path: PathBuf, source: RemapError },
     #[error(transparent)]
     SupportSize(#[from] SupportSizeError),
     #[error("data set `{dataset}` has no split `{got}`\nhint: its splits are {known}")]
@@ -171,6 +175,7 @@ impl DataError {
             | Self::NotAMask { path, .. }
             | Self::BadShape { path, .. }
             | Self::SupportMask { path, .. }
+            | Self::Labels { path, .. }
             | Self::Line { path, .. }
             | Self::Empty { path, .. }
             | Self::Json { path, .. }

@@ -21,6 +21,7 @@ mod scan;
 pub mod shapes;
 mod show;
 pub mod spec;
+mod support;
 mod support_files;
 mod support_list;
 
@@ -33,5 +34,6 @@ pub use loader::{Batch, Epoch, LoadError, Loader, LoaderOptions, LoaderOptionsEr
 pub use progress::{Progress, quiet};
 pub use scan::{SplitStats, scan};
 pub use show::{ContactSheet, LegendEntry, SheetOptions, contact_sheet, fit_image, paint_labels};
+pub use support::{Support, SupportSizeError};
 pub use support_files::SupportFiles;
-pub use support_list::{read_supports, resolve_supports, save_supports};
+pub use support_list::{SupportFile, read_support_file, read_supports, resolve_supports, save_supports};

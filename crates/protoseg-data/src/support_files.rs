@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use image::DynamicImage;
-use protoseg_core::{IGNORE, IdMap, RowMap, Support};
+use protoseg_core::{IdMap, Remap, RemapError};
 use serde::Deserialize;
 
 use crate::dataset::check_sizes;
 use crate::mask::read_index_mask;
 use crate::picture::{decode_dynamic, read_image};
-use crate::{DataError, Sample, files};
+use crate::{DataError, Sample, Support, files};
 
 /// A labelled image of a class.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -120,33 +120,24 @@ impl SupportFiles {
             Sample { name: self.class.clone(), image: self.image.clone(), label: Some(self.mask.clone()) };
         check_sizes(&sample, &image, &label)?;
         let value = self.find_value(&label, n_base)?;
-        let unknown = |id: u16| self.base_labels && id != NO_LABEL && id != IGNORE && id >= known.max(n_base);
-        let mut pixels = 0;
-        let mut rows = Vec::with_capacity(label.data.len());
-        for &id in &label.data {
-            rows.push(match id {
-                id if id == value => {
-                    pixels += 1;
-                    Support::ROW
-                }
-                id if self.base_labels && id < n_base => id,
-                id if unknown(id) => {
-                    return Err(self.wrong(
-                        format!("holds id `{id}`, which is no class of the model"),
-                        "say which id is the class with `value`; the others are the model's rows, 255 is no label",
-                    ));
-                }
-                _ => IGNORE,
-            });
-        }
-        let rows = RowMap::new(label.width, label.height, rows);
+        let base_rows = self.base_labels.then_some((n_base, known));
+        let rows = match Remap::for_mask(value, base_rows, NO_LABEL).apply(&label) {
+            Ok(rows) => rows,
+            Err(RemapError::Unknown { id, .. } | RemapError::Novel { id, .. }) => {
+                return Err(self.wrong(
+                    format!("holds id `{id}`, which is no class of the model"),
+                    "say which id is the class with `value`; the others are the model's rows, 255 is no label",
+                ));
+            }
+        };
         let name = self.image.file_name().unwrap_or_default().to_string_lossy();
-        match pixels {
+        let support = Support::new(name, image, rows)?;
+        match support.pixels() {
             0 => Err(self.wrong(
                 format!("holds no pixel of the class (id `{value}`)"),
                 "paint the class into the mask, or say which id it has",
             )),
-            _ => Ok(Support::new(name, image, rows)?),
+            _ => Ok(support),
         }
     }
 
@@ -232,7 +223,7 @@ mod tests {
     use super::*;
     use crate::mask::write_index_mask;
     use crate::picture::write_image;
-    use protoseg_core::Image;
+    use protoseg_core::{IGNORE, Image, SUPPORT_ROW};
 
     struct Folder(tempfile::TempDir);
 
@@ -264,7 +255,7 @@ mod tests {
         let folder = Folder::new();
         for labels in [[0, 3, 3, 0], [0, 255, 255, 0], [255, 3, 3, 0]] {
             let loaded = folder.example(labels).load(16, 21).unwrap();
-            assert_eq!(loaded.labels().data, [IGNORE, Support::ROW, Support::ROW, IGNORE], "{labels:?}");
+            assert_eq!(loaded.labels().data, [IGNORE, SUPPORT_ROW, SUPPORT_ROW, IGNORE], "{labels:?}");
             assert_eq!(loaded.pixels(), 2);
         }
     }
@@ -273,9 +264,9 @@ mod tests {
     fn base_labels_are_kept_by_row() {
         let folder = Folder::new();
         let example = SupportFiles { base_labels: true, ..folder.example([0, 17, 2, 255]) };
-        assert_eq!(example.load(16, 21).unwrap().labels().data, [0, Support::ROW, 2, IGNORE]);
+        assert_eq!(example.load(16, 21).unwrap().labels().data, [0, SUPPORT_ROW, 2, IGNORE]);
         let example = SupportFiles { base_labels: true, value: Some(2), ..folder.example([1, 17, 2, 2]) };
-        assert_eq!(example.load(16, 21).unwrap().labels().data, [1, IGNORE, Support::ROW, Support::ROW]);
+        assert_eq!(example.load(16, 21).unwrap().labels().data, [1, IGNORE, SUPPORT_ROW, SUPPORT_ROW]);
         let error = SupportFiles { base_labels: true, value: Some(2), ..folder.example([1, 99, 2, 2]) };
         assert!(error.load(16, 21).unwrap_err().to_string().contains("id `99`"));
     }

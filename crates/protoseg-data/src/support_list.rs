@@ -4,7 +4,7 @@ use std::path::Path;
 
 use protoseg_core::{Fold, ImageStats, SupportError, SupportList};
 
-use crate::{DataError, Dataset, files};
+use crate::{DataError, Dataset, SupportFiles, files};
 
 /// Saves a support list as JSON, whole or not at all.
 pub fn save_supports(path: &Path, list: &SupportList) -> Result<(), DataError> {
@@ -19,6 +19,24 @@ pub fn save_supports(path: &Path, list: &SupportList) -> Result<(), DataError> {
 pub fn read_supports(path: &Path) -> Result<SupportList, DataError> {
     serde_json::from_slice(&files::read_bytes(path)?)
         .map_err(|source| DataError::Json { path: path.to_path_buf(), source })
+}
+
+/// What a file of supports holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SupportFile {
+    /// Pairs of an image and a mask, each with its class.
+    Pairs(Vec<SupportFiles>),
+    /// Samples of a data set.
+    List(SupportList),
+}
+
+/// Reads a JSON file of supports, whichever of the two kinds it is: an array holds pairs, an object names samples.
+pub fn read_support_file(path: &Path) -> Result<SupportFile, DataError> {
+    let is_array = files::read_bytes(path)?.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+    match is_array {
+        true => SupportFiles::read_json(path).map(SupportFile::Pairs),
+        false => read_supports(path).map(SupportFile::List),
+    }
 }
 
 /// The samples a list names, of each novel class in rising id. Every support must hold its class; how many pixels

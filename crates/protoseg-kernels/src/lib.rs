@@ -1,14 +1,15 @@
 //! What training and use spend their time on, for CPUs: slices in, slices out.
 //!
 //! Maps are `[batch, channels, height, width]` in training, and `[batch, height, width, channels]` in use
-//! ([`channels_last`]); weights `[to, from, kernel, kernel]`; all `f32` and contiguous. [`reference`]
+//! ([`channels_last`]); weights `[to, from / groups, kernel, kernel]`; all `f32` and contiguous. [`reference`]
 //! states the meaning of every kernel in naive loops; the others are its fast equals, to rounding. Work is cut into
 //! parts by sizes and the number of threads alone, and nothing is summed across parts in the order they finish: the same
 //! input gives the same bits on the same machine.
 
-mod allocator;
+mod activation;
 pub mod channels_last;
 mod conv;
+mod depthwise;
 mod im2col;
 mod matmul;
 mod norm;
@@ -21,7 +22,7 @@ mod scratch;
 mod simd;
 mod winograd;
 
-pub use allocator::keep_freed_memory;
+pub use activation::Activation;
 pub use conv::{ConvShape, conv_forward, conv_input_grad, conv_weight_grad};
 pub use norm::{NormGrads, NormShape, Normalised, norm_apply, norm_backward, norm_forward};
 pub use peak::peak_flops;

@@ -1,9 +1,10 @@
-//! Batch normalisation in training, with what follows it in a residual network: the addition of a shortcut, and ReLU. One
-//! pass over memory instead of one an operation.
+//! Batch normalisation in training, with what follows it in a residual network: the addition of a shortcut, and an
+//! activation. One pass over memory instead of one per operation.
 
 use rayon::prelude::*;
 
 use crate::{
+    Activation,
     planes::by_channel_mut,
     simd::{Simd, Work, fast},
 };
@@ -19,7 +20,7 @@ pub struct NormShape {
     pub epsilon: f64,
 }
 
-/// The statistics are those of the batch, a value a channel; the variance is the biased one.
+/// The statistics are those of the batch, one value per channel; the variance is the biased one.
 #[derive(Clone, Debug)]
 pub struct Normalised {
     pub output: Vec<f32>,
@@ -50,14 +51,14 @@ impl NormShape {
     }
 }
 
-/// `input` normalised, times `weight`, plus `bias`, plus `shortcut` if given, then ReLU if `relu`.
+/// `input` normalised, times `weight`, plus `bias`, plus `shortcut` if given, then `activation`.
 pub fn norm_forward(
     shape: &NormShape,
     input: &[f32],
     weight: &[f32],
     bias: &[f32],
     shortcut: Option<&[f32]>,
-    relu: bool,
+    activation: Activation,
 ) -> Normalised {
     assert_eq!(input.len(), shape.len(), "input of {shape:?}");
     assert!(shortcut.is_none_or(|shortcut| shortcut.len() == input.len()));
@@ -80,7 +81,7 @@ pub fn norm_forward(
                     centre,
                     scale,
                     bias: bias[channel],
-                    relu,
+                    activation,
                 });
             }
             (centre, variance as f32)
@@ -99,7 +100,7 @@ pub fn norm_apply(
     mean: &[f32],
     variance: &[f32],
     shortcut: Option<&[f32]>,
-    relu: bool,
+    activation: Activation,
 ) {
     assert_eq!(maps.len(), shape.len(), "maps of {shape:?}");
     assert!(shortcut.is_none_or(|shortcut| shortcut.len() == maps.len()));
@@ -108,7 +109,7 @@ pub fn norm_apply(
         let scale = f64::from(weight[channel]) / (f64::from(variance[channel]) + shape.epsilon).sqrt();
         let shift = f64::from(bias[channel]) - scale * f64::from(mean[channel]);
         let shortcut = shortcut.map(|shortcut| &shortcut[place * shape.plane..][..shape.plane]);
-        fast(Apply { map, shortcut, scale: scale as f32, shift: shift as f32, relu });
+        fast(Apply { map, shortcut, scale: scale as f32, shift: shift as f32, activation });
     });
 }
 
@@ -117,17 +118,19 @@ struct Apply<'a> {
     shortcut: Option<&'a [f32]>,
     scale: f32,
     shift: f32,
-    relu: bool,
+    activation: Activation,
 }
 
 impl Work for Apply<'_> {
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let floor = if self.relu { 0.0 } else { f32::NEG_INFINITY };
+        let [least, most] = self.activation.limits();
         match self.shortcut {
-            None => self.map.iter_mut().for_each(|x| *x = (*x * self.scale + self.shift).max(floor)),
+            None => {
+                self.map.iter_mut().for_each(|x| *x = (*x * self.scale + self.shift).max(least).min(most))
+            }
             Some(shortcut) => self.map.iter_mut().zip(shortcut).for_each(|(x, shortcut)| {
-                *x = (*x * self.scale + self.shift + shortcut).max(floor);
+                *x = (*x * self.scale + self.shift + shortcut).max(least).min(most);
             }),
         }
     }
@@ -140,25 +143,26 @@ struct Forward<'a> {
     centre: f32,
     scale: f32,
     bias: f32,
-    relu: bool,
+    activation: Activation,
 }
 
 impl Work for Forward<'_> {
     #[inline(always)]
     fn run<S: Simd>(self) {
-        // What is below this becomes this.
-        let floor = if self.relu { 0.0 } else { f32::NEG_INFINITY };
+        let [least, most] = self.activation.limits();
         let pairs = self.output.iter_mut().zip(self.input);
         match self.shortcut {
-            None => pairs.for_each(|(y, x)| *y = ((x - self.centre) * self.scale + self.bias).max(floor)),
+            None => pairs
+                .for_each(|(y, x)| *y = ((x - self.centre) * self.scale + self.bias).max(least).min(most)),
             Some(shortcut) => pairs.zip(shortcut).for_each(|((y, x), shortcut)| {
-                *y = ((x - self.centre) * self.scale + self.bias + shortcut).max(floor);
+                *y = ((x - self.centre) * self.scale + self.bias + shortcut).max(least).min(most);
             }),
         }
     }
 }
 
-/// The gradients of what [`norm_forward`] took, given that of its output; with the `output` itself if it went through ReLU.
+/// The gradients of what [`norm_forward`] took, given that of its output. An `activation` needs the `output` as well: where
+/// it was cut off, the gradient is zero.
 #[allow(clippy::too_many_arguments)] // they are what the formula has
 pub fn norm_backward(
     shape: &NormShape,
@@ -166,11 +170,13 @@ pub fn norm_backward(
     weight: &[f32],
     mean: &[f32],
     variance: &[f32],
+    activation: Activation,
     output: Option<&[f32]>,
     grad: &[f32],
     with_shortcut: bool,
 ) -> NormGrads {
     assert_eq!([input.len(), grad.len()], [shape.len(); 2], "input and gradient of {shape:?}");
+    assert!(activation == Activation::None || output.is_some(), "{activation:?} without its output");
     let mut input_grad = vec![0.0; shape.len()];
     let mut shortcut = if with_shortcut { vec![0.0; shape.len()] } else { Vec::new() };
     let mut shortcuts = by_channel_mut(&mut shortcut, shape.channels, shape.plane);
@@ -187,6 +193,7 @@ pub fn norm_backward(
                     let mut sums = [0.0; 2];
                     fast(Mask {
                         grad: shape.plane(grad, image, channel),
+                        activation,
                         output: output.map(|output| shape.plane(output, image, channel)),
                         input: shape.plane(input, image, channel),
                         centre: mean[channel],
@@ -221,9 +228,10 @@ pub fn norm_backward(
     NormGrads { input: input_grad, weight, bias, shortcut }
 }
 
-/// The gradient in front of ReLU, its sum, and the sum of its product with the centred input.
+/// The gradient before the activation, its sum, and the sum of its product with the centred input.
 struct Mask<'a> {
     grad: &'a [f32],
+    activation: Activation,
     output: Option<&'a [f32]>,
     input: &'a [f32],
     centre: f32,
@@ -234,13 +242,10 @@ struct Mask<'a> {
 impl Work for Mask<'_> {
     #[inline(always)]
     fn run<S: Simd>(self) {
-        match self.output {
-            None => self.masked.copy_from_slice(self.grad),
-            Some(output) => {
-                for ((masked, grad), output) in self.masked.iter_mut().zip(self.grad).zip(output) {
-                    *masked = if *output > 0.0 { *grad } else { 0.0 };
-                }
-            }
+        match (self.activation, self.output) {
+            (Activation::None, _) | (_, None) => self.masked.copy_from_slice(self.grad),
+            (Activation::Relu, Some(output)) => mask(self.masked, self.grad, output, |y| y > 0.0),
+            (Activation::Relu6, Some(output)) => mask(self.masked, self.grad, output, |y| y > 0.0 && y < 6.0),
         }
         let (masked, rest) = self.masked.as_chunks::<LANES>();
         let (input, input_rest) = self.input.as_chunks::<LANES>();
@@ -256,6 +261,14 @@ impl Work for Mask<'_> {
             products[lane] += masked * (input - self.centre);
         }
         *self.sums = [sums, products].map(|lanes| lanes.iter().copied().map(f64::from).sum());
+    }
+}
+
+/// The gradient where the output passes, zero elsewhere.
+#[inline(always)]
+fn mask(masked: &mut [f32], grad: &[f32], output: &[f32], passes: impl Fn(f32) -> bool) {
+    for ((masked, grad), &output) in masked.iter_mut().zip(grad).zip(output) {
+        *masked = if passes(output) { *grad } else { 0.0 };
     }
 }
 

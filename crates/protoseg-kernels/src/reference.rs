@@ -1,17 +1,19 @@
 //! The meaning of every kernel: naive loops, summed in double precision.
 
-use crate::{ConvShape, NormShape, PixelLossShape, UNJUDGED};
+use crate::{Activation, ConvShape, NormShape, PixelLossShape, UNJUDGED};
 
 /// Calls `visit(output index, input index, weight index)` for every product of a convolution.
 fn each_product(shape: &ConvShape, mut visit: impl FnMut(usize, usize, usize)) {
-    let &ConvShape { batch, from, to, height, width, kernel, stride, dilation, padding } = shape;
+    let &ConvShape { batch, from, to, height, width, kernel, stride, dilation, padding, groups, .. } = shape;
+    let (group_from, group_to) = (from / groups, to / groups);
     let (out_height, out_width) = (shape.out_height(), shape.out_width());
     let at = |out: usize, tap: usize, side: usize| {
         (out * stride + tap * dilation).checked_sub(padding).filter(|&i| i < side)
     };
     for image in 0..batch {
         for o in 0..to {
-            for c in 0..from {
+            for c in 0..group_from {
+                let channel = o / group_to * group_from + c;
                 for y in 0..out_height {
                     for x in 0..out_width {
                         for ky in 0..kernel {
@@ -21,8 +23,8 @@ fn each_product(shape: &ConvShape, mut visit: impl FnMut(usize, usize, usize)) {
                                 };
                                 visit(
                                     ((image * to + o) * out_height + y) * out_width + x,
-                                    ((image * from + c) * height + iy) * width + ix,
-                                    ((o * from + c) * kernel + ky) * kernel + kx,
+                                    ((image * from + channel) * height + iy) * width + ix,
+                                    ((o * group_from + c) * kernel + ky) * kernel + kx,
                                 );
                             }
                         }
@@ -54,6 +56,15 @@ pub fn conv_weight_grad(shape: &ConvShape, input: &[f32], grad: &[f32]) -> Vec<f
     weight
 }
 
+/// See [`Activation`].
+pub fn activate(activation: Activation, value: f64) -> f64 {
+    match activation {
+        Activation::None => value,
+        Activation::Relu => value.max(0.0),
+        Activation::Relu6 => value.clamp(0.0, 6.0),
+    }
+}
+
 /// See [`crate::norm_forward`]: output, mean, variance.
 pub fn norm_forward(
     shape: &NormShape,
@@ -61,7 +72,7 @@ pub fn norm_forward(
     weight: &[f32],
     bias: &[f32],
     shortcut: Option<&[f32]>,
-    relu: bool,
+    activation: Activation,
 ) -> [Vec<f64>; 3] {
     let channel_of = |i: usize| i / shape.plane % shape.channels;
     let count = (shape.batch * shape.plane) as f64;
@@ -76,7 +87,7 @@ pub fn norm_forward(
         let y = normalised * f64::from(weight[c])
             + f64::from(bias[c])
             + shortcut.map_or(0.0, |s| f64::from(s[i]));
-        if relu { y.max(0.0) } else { y }
+        activate(activation, y)
     });
     [output.collect(), mean.clone(), variance.clone()]
 }
@@ -86,6 +97,7 @@ pub fn norm_backward(
     shape: &NormShape,
     input: &[f32],
     weight: &[f32],
+    activation: Activation,
     output: Option<&[f32]>,
     grad: &[f32],
 ) -> [Vec<f64>; 4] {
@@ -94,9 +106,14 @@ pub fn norm_backward(
     let zeros = vec![0.0; shape.channels];
     let flat = vec![1.0; shape.channels];
     let [normalised, _, variance] =
-        norm_forward(shape, input, &flat, &vec![0.0; shape.channels], None, false);
+        norm_forward(shape, input, &flat, &vec![0.0; shape.channels], None, Activation::None);
+    let is_cut = |y: f32| match activation {
+        Activation::None => false,
+        Activation::Relu => y <= 0.0,
+        Activation::Relu6 => y <= 0.0 || y >= 6.0,
+    };
     let masked: Vec<f64> = (0..input.len())
-        .map(|i| if output.is_some_and(|y| y[i] <= 0.0) { 0.0 } else { f64::from(grad[i]) })
+        .map(|i| if output.is_some_and(|y| is_cut(y[i])) { 0.0 } else { f64::from(grad[i]) })
         .collect();
     let (mut weight_grad, mut bias_grad) = (zeros.clone(), zeros);
     for i in 0..input.len() {

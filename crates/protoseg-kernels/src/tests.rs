@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::{
-    channels_last::{FixedConv, average_pool, cells, max_pool_3x3, transpose},
+    channels_last::{PackedConv, average_pool, cells, max_pool_3x3, transpose},
     simd::pretend::{Path, TURN, with},
     *,
 };
@@ -21,12 +21,37 @@ fn values(len: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
+/// Largest difference; infinite if there is a NaN.
+fn difference(got: &[f32], expected: &[f64]) -> f64 {
+    assert_eq!(got.len(), expected.len(), "numbers of values");
+    let difference = |(&got, &expected): (&f32, &f64)| (f64::from(got) - expected).abs();
+    let differences = got.iter().zip(expected).map(difference);
+    differences.fold(0.0, |a, b| if b.is_nan() { f64::INFINITY } else { a.max(b) })
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |a, b| a.max(b.abs()))
+}
+
 /// Largest difference, over the largest magnitude.
 fn error(got: &[f32], expected: &[f64]) -> f64 {
-    assert_eq!(got.len(), expected.len());
-    let largest = expected.iter().fold(0.0f64, |a, b| a.max(b.abs()));
-    let worst = got.iter().zip(expected).fold(0.0f64, |a, (&g, &e)| a.max((f64::from(g) - e).abs()));
-    if worst == 0.0 { 0.0 } else { worst / largest }
+    let worst = difference(got, expected);
+    if worst == 0.0 { 0.0 } else { worst / largest(expected) }
+}
+
+#[test]
+fn a_comparison_sees_what_is_not_a_number() {
+    assert_eq!(error(&[1.0, 2.5], &[1.0, 2.0]), 0.25);
+    assert_eq!(error(&[f32::NAN; 3], &[1.0; 3]), f64::INFINITY);
+    assert_eq!(error(&[f32::NAN, 1.0], &[1.0; 2]), f64::INFINITY);
+    assert_eq!(error(&[f32::NAN, 0.0], &[0.0; 2]), f64::INFINITY);
+    assert_eq!(difference(&[1.0], &[f64::NAN]), f64::INFINITY);
+}
+
+#[test]
+#[should_panic(expected = "numbers of values")]
+fn a_comparison_sees_what_is_missing() {
+    error(&[1.0, 1.0], &[1.0; 3]);
 }
 
 /// Errors of the three directions.
@@ -41,24 +66,90 @@ fn errors(shape: &ConvShape) -> [f64; 3] {
     ]
 }
 
-/// Odd sizes, one channel, dilations beyond the map.
+/// How a map is padded.
+#[derive(Clone, Copy, Debug)]
+enum Padding {
+    /// As much on every side as keeps the size of a map at stride 1.
+    Same,
+    /// The least that gives as many outputs as steps fit on the map, the odd one after it.
+    Least,
+    Any(usize, usize),
+}
+
+impl Padding {
+    fn sides(self, kernel: usize, stride: usize, dilation: usize) -> [usize; 2] {
+        let reach = dilation * (kernel - 1);
+        match self {
+            Self::Same => [reach / 2; 2],
+            Self::Least => {
+                let all = reach.saturating_sub(stride - 1);
+                [all / 2, all - all / 2]
+            }
+            Self::Any(before, after) => [before, after],
+        }
+    }
+}
+
+/// Odd sizes, one channel, dilations beyond the map, padding of every kind, channels together and by themselves.
 fn shapes() -> impl Strategy<Value = ConvShape> {
     let channels = || prop_oneof![Just(1usize), 2usize..40];
-    let kernel = prop_oneof![Just(1usize), Just(3), Just(3), Just(7)];
-    let dilation = prop_oneof![1usize..5, Just(30)];
-    (1usize..4, channels(), channels(), 1usize..24, 1usize..24, kernel, 1usize..3, dilation).prop_map(
-        |(batch, from, to, height, width, kernel, stride, dilation)| {
-            let padding = dilation * (kernel - 1) / 2;
-            ConvShape { batch, from, to, height, width, kernel, stride, dilation, padding }
-        },
-    )
+    let sides = (1usize..24, 1usize..24);
+    let kernel = prop_oneof![Just(1usize), Just(3), Just(3), Just(5), Just(7)];
+    let dilation = prop_oneof![1usize..5, Just(1), Just(30)];
+    let padding = prop_oneof![
+        Just(Padding::Same),
+        Just(Padding::Least),
+        (0usize..7, 0usize..7).prop_map(|(before, after)| Padding::Any(before, after)),
+    ];
+    let steps = (kernel, 1usize..4, dilation, padding);
+    (1usize..4, channels(), channels(), any::<bool>(), sides, steps)
+        .prop_map(|(batch, from, to, depthwise, (height, width), (kernel, stride, dilation, padding))| {
+            let [padding, padding_after] = padding.sides(kernel, stride, dilation);
+            let (to, groups) = if depthwise { (from, from) } else { (to, 1) };
+            ConvShape {
+                batch,
+                from,
+                to,
+                height,
+                width,
+                kernel,
+                stride,
+                dilation,
+                padding,
+                padding_after,
+                groups,
+            }
+        })
+        .prop_filter("an output", |shape| shape.output_len() > 0)
+}
+
+/// A square map, padded to keep its size.
+fn same(from: usize, to: usize, side: usize, kernel: usize, dilation: usize) -> ConvShape {
+    let padding = dilation * (kernel - 1) / 2;
+    ConvShape {
+        batch: 1,
+        from,
+        to,
+        height: side,
+        width: side,
+        kernel,
+        stride: 1,
+        dilation,
+        padding,
+        padding_after: padding,
+        groups: 1,
+    }
+}
+
+fn activations() -> impl Strategy<Value = Activation> {
+    prop_oneof![Just(Activation::None), Just(Activation::Relu), Just(Activation::Relu6)]
 }
 
 /// Of the largest magnitude.
 const TOLERANCE: f64 = 2e-4;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_convolution_is_the_reference_one(shape in shapes()) {
@@ -77,32 +168,34 @@ proptest! {
         channels in 1usize..10,
         plane in 2usize..80,
         shift in -3.0f32..3.0,
-        relu in any::<bool>(),
+        scale in prop_oneof![Just(1.0f32), Just(6.0)],
+        activation in activations(),
         with_shortcut in any::<bool>(),
     ) {
         let shape = NormShape { batch, channels, plane, epsilon: 1e-5 };
         let len = batch * channels * plane;
         let input: Vec<f32> = values(len, 1).iter().map(|x| x + shift).collect();
-        let (weight, bias) = (values(channels, 2), values(channels, 3));
+        // Large enough for some values to reach 6.
+        let weight: Vec<f32> = values(channels, 2).iter().map(|x| x * scale).collect();
+        let bias = values(channels, 3);
         let (added, grad) = (values(len, 4), values(len, 5));
         let shortcut = with_shortcut.then_some(&added[..]);
-        let got = norm_forward(&shape, &input, &weight, &bias, shortcut, relu);
-        let expected = reference::norm_forward(&shape, &input, &weight, &bias, shortcut, relu);
+        let got = norm_forward(&shape, &input, &weight, &bias, shortcut, activation);
+        let expected = reference::norm_forward(&shape, &input, &weight, &bias, shortcut, activation);
         for (got, expected) in [&got.output, &got.mean, &got.variance].into_iter().zip(&expected) {
             prop_assert!(error(got, expected) <= 2e-5);
         }
         let mut applied = input.clone();
-        norm_apply(&shape, &mut applied, &weight, &bias, &got.mean, &got.variance, shortcut, relu);
+        norm_apply(&shape, &mut applied, &weight, &bias, &got.mean, &got.variance, shortcut, activation);
         prop_assert!(error(&applied, &expected[0]) <= 5e-5);
-        let output = relu.then_some(&got.output[..]);
+        let output = (activation != Activation::None).then_some(&got.output[..]);
         let grads = norm_backward(
-            &shape, &input, &weight, &got.mean, &got.variance, output, &grad, with_shortcut,
+            &shape, &input, &weight, &got.mean, &got.variance, activation, output, &grad, with_shortcut,
         );
-        let expected = reference::norm_backward(&shape, &input, &weight, output, &grad);
+        let expected = reference::norm_backward(&shape, &input, &weight, activation, output, &grad);
         for (got, expected) in [&grads.input, &grads.weight, &grads.bias].into_iter().zip(&expected) {
             // A sum over few values may be all cancellation; then its terms set the scale.
-            let largest = expected.iter().fold(1.0f64, |a, b| a.max(b.abs()));
-            let worst = got.iter().zip(expected).fold(0.0f64, |a, (&g, &e)| a.max((f64::from(g) - e).abs()));
+            let (worst, largest) = (difference(got, expected), largest(expected).max(1.0));
             prop_assert!(worst <= 2e-4 * largest, "{worst:e} of {largest:e}");
         }
         if with_shortcut {
@@ -134,7 +227,7 @@ proptest! {
         let got = pixel_loss(&shape, &scores, &labels);
         let (loss, grad) = reference::pixel_loss(&shape, &scores, &labels);
         prop_assert!((got.loss - loss).abs() <= 1e-5 * loss.max(1.0), "{} {loss}", got.loss);
-        let worst = got.grad.iter().zip(&grad).fold(0.0f64, |a, (&g, &e)| a.max((f64::from(g) - e).abs()));
+        let worst = difference(&got.grad, &grad);
         prop_assert!(worst <= 1e-5, "{worst:e}");
     }
 }
@@ -147,10 +240,13 @@ fn channels_last(maps: &[f32], channels: usize, plane: usize) -> Vec<f32> {
         .collect()
 }
 
-/// The error of a [`FixedConv`] with bias, its output among other values that must stay as they are.
-fn fixed_error(shape: &ConvShape, with_add: bool, relu: bool, gap: usize) -> f64 {
+/// The error of a [`PackedConv`] with bias, its output among other values that must stay as they are.
+fn packed_error(shape: &ConvShape, with_add: bool, activation: Activation, gap: usize) -> f64 {
     let (input, weight) = (values(shape.input_len(), 1), values(shape.weight_len(), 2));
-    let (bias, added) = (values(shape.to, 3), values(shape.output_len(), 4));
+    // Large enough for some sums to be beyond 6 where that matters.
+    let scale = if activation == Activation::Relu6 { 8.0 } else { 1.0 };
+    let bias: Vec<f32> = values(shape.to, 3).iter().map(|x| scale * x).collect();
+    let added = values(shape.output_len(), 4);
     let plane = shape.out_height() * shape.out_width();
     let stride = shape.to + gap;
     let spread = |maps: &[f32]| -> Vec<f32> {
@@ -159,7 +255,7 @@ fn fixed_error(shape: &ConvShape, with_add: bool, relu: bool, gap: usize) -> f64
     };
     let mut out = spread(&vec![f32::NAN; shape.output_len()]);
     let add = with_add.then(|| spread(&added));
-    let conv = FixedConv::new(*shape, &weight, &bias, relu);
+    let conv = PackedConv::new(*shape, &weight, &bias, activation);
     conv.run(
         &channels_last(&input, shape.from, shape.height * shape.width),
         add.as_deref(),
@@ -171,14 +267,11 @@ fn fixed_error(shape: &ConvShape, with_add: bool, relu: bool, gap: usize) -> f64
         let add = if with_add { added[i] } else { 0.0 };
         *value += f64::from(bias[i / plane % shape.to]) + f64::from(add);
     }
-    let largest = expected.iter().fold(0.0f64, |a, b| a.max(b.abs()));
+    let largest = largest(&expected);
     let expected: Vec<f32> =
-        expected.iter().map(|&value| if relu { value.max(0.0) } else { value } as f32).collect();
-    let mut worst = 0.0f64;
-    for (got, expected) in out.iter().zip(spread(&expected)) {
-        assert!(got.is_finite(), "a value was not written");
-        worst = worst.max(f64::from(got - expected).abs());
-    }
+        expected.iter().map(|&value| reference::activate(activation, value) as f32).collect();
+    let expected: Vec<f64> = spread(&expected).into_iter().map(f64::from).collect();
+    let worst = difference(&out, &expected);
     for pixel in out.chunks(stride) {
         assert!(pixel[shape.to..].iter().all(|&value| value == 7.0), "a neighbour was written");
     }
@@ -186,16 +279,16 @@ fn fixed_error(shape: &ConvShape, with_add: bool, relu: bool, gap: usize) -> f64
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_fixed_convolution_is_the_reference_one(
+    fn any_packed_convolution_is_the_reference_one(
         shape in shapes(),
         with_add in any::<bool>(),
-        relu in any::<bool>(),
+        activation in activations(),
         gap in prop_oneof![Just(0usize), 1usize..20],
     ) {
-        let error = fixed_error(&shape, with_add, relu, gap);
+        let error = packed_error(&shape, with_add, activation, gap);
         prop_assert!(error <= TOLERANCE, "off by {error:e} at {shape:?}");
     }
 
@@ -227,23 +320,20 @@ proptest! {
 
 #[test]
 fn many_channels_keep_the_tolerance() {
-    let same = |from, to, side, dilation| ConvShape {
-        batch: 1,
-        from,
-        to,
-        height: side,
-        width: side,
-        kernel: 3,
-        stride: 1,
-        dilation,
-        padding: dilation,
-    };
-    for shape in [same(1030, 20, 13, 1), same(20, 1030, 12, 1), same(520, 24, 11, 2), same(24, 520, 6, 1)] {
+    let shapes = [
+        same(1030, 20, 13, 3, 1),
+        same(20, 1030, 12, 3, 1),
+        same(520, 24, 11, 3, 2),
+        same(24, 520, 6, 3, 1),
+        same(1200, 20, 11, 1, 1),
+        ConvShape { groups: 1030, ..same(1030, 1030, 15, 5, 1) },
+    ];
+    for shape in shapes {
         for (direction, error) in ["forward", "input", "weight"].iter().zip(errors(&shape)) {
             assert!(error <= TOLERANCE, "{direction} is off by {error:e} at {shape:?}");
         }
-        let error = fixed_error(&shape, true, false, 3);
-        assert!(error <= TOLERANCE, "fixed is off by {error:e} at {shape:?}");
+        let error = packed_error(&shape, true, Activation::None, 3);
+        assert!(error <= TOLERANCE, "packed is off by {error:e} at {shape:?}");
     }
 }
 
@@ -251,14 +341,14 @@ fn many_channels_keep_the_tolerance() {
 fn paths_that_this_machine_does_not_take_are_the_reference_too() {
     let shape = |from, to, side, kernel, stride, dilation| ConvShape {
         batch: 2,
-        from,
-        to,
-        height: side,
         width: side + 1,
-        kernel,
         stride,
-        dilation,
-        padding: dilation * (kernel - 1) / 2,
+        ..same(from, to, side, kernel, dilation)
+    };
+    let depthwise = |side, kernel, stride, dilation| ConvShape {
+        groups: 35,
+        padding_after: dilation * (kernel - 1) / 2 + 1,
+        ..shape(35, 35, side, kernel, stride, dilation)
     };
     let shapes = [
         shape(20, 33, 7, 1, 1, 1),
@@ -266,11 +356,20 @@ fn paths_that_this_machine_does_not_take_are_the_reference_too() {
         shape(17, 16, 14, 3, 1, 4),
         shape(18, 17, 5, 3, 1, 4),
         shape(3, 24, 15, 7, 2, 1),
+        ConvShape { padding: 0, ..shape(3, 32, 16, 3, 2, 1) },
+        depthwise(14, 3, 1, 1),
+        depthwise(14, 3, 2, 1),
+        depthwise(14, 5, 1, 1),
+        depthwise(14, 5, 2, 1),
+        depthwise(14, 3, 1, 3),
+        depthwise(14, 5, 2, 2),
+        depthwise(14, 7, 1, 1),
     ];
     for path in [Path::Portable, Path::Wide] {
         for shape in &shapes {
-            let (fixed, others) = with(path, || (fixed_error(shape, true, true, 1), errors(shape)));
-            assert!(fixed <= TOLERANCE, "fixed is off by {fixed:e} at {shape:?}, {path:?}");
+            let (packed, others) =
+                with(path, || (packed_error(shape, true, Activation::Relu6, 1), errors(shape)));
+            assert!(packed <= TOLERANCE, "packed is off by {packed:e} at {shape:?}, {path:?}");
             for (direction, error) in ["forward", "input", "weight"].iter().zip(others) {
                 assert!(error <= TOLERANCE, "{direction} is off by {error:e} at {shape:?}, {path:?}");
             }
@@ -284,23 +383,29 @@ fn a_peak_is_above_nothing_and_below_everything() {
     assert!((1e8..1e13).contains(&peak), "{peak:e}");
 }
 
+fn packed(shape: &ConvShape, input: &[f32], weight: &[f32]) -> Vec<f32> {
+    let mut out = vec![f32::NAN; shape.output_len()];
+    let conv = PackedConv::new(*shape, weight, &vec![0.0; shape.to], Activation::None);
+    conv.run(input, None, &mut out, shape.to);
+    out
+}
+
+#[test]
+#[should_panic(expected = "no kernel for the groups")]
+fn groups_without_a_kernel_are_refused() {
+    let shape = ConvShape { groups: 2, ..same(4, 4, 5, 3, 1) };
+    assert!(!shape.is_supported());
+    conv_forward(&shape, &values(shape.input_len(), 1), &values(shape.weight_len(), 2));
+}
+
 #[test]
 fn the_same_input_gives_the_same_bits() {
     let _turn = TURN.lock();
-    let shape = ConvShape {
-        batch: 3,
-        from: 48,
-        to: 40,
-        height: 21,
-        width: 19,
-        kernel: 3,
-        stride: 1,
-        dilation: 2,
-        padding: 2,
-    };
+    let shape = ConvShape { batch: 3, width: 19, ..same(48, 40, 21, 3, 2) };
     let strided = ConvShape { stride: 2, ..shape };
-    let pointwise = ConvShape { kernel: 1, padding: 0, dilation: 1, ..shape };
-    for shape in [shape, strided, pointwise] {
+    let pointwise = ConvShape { batch: 3, ..same(48, 40, 21, 1, 1) };
+    let depthwise = ConvShape { batch: 3, groups: 48, ..same(48, 48, 21, 5, 1) };
+    for shape in [shape, strided, pointwise, depthwise] {
         let input = values(shape.input_len(), 1);
         let weight = values(shape.weight_len(), 2);
         let grad = values(shape.output_len(), 3);
@@ -309,6 +414,7 @@ fn the_same_input_gives_the_same_bits() {
                 conv_forward(&shape, &input, &weight),
                 conv_input_grad(&shape, &grad, &weight),
                 conv_weight_grad(&shape, &input, &grad),
+                packed(&shape, &input, &weight),
             )
         };
         let first = run();

@@ -1,19 +1,21 @@
 //! What protoseg's tests share: golden data, generated weights, comparisons. Never shipped.
 
+mod compare;
+
+pub use compare::{assert_close, assert_close_relative};
+
 use std::{collections::HashMap, fs, path::PathBuf};
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
-/// A file beside the repository, in `../shared`. Where it is absent, says so on stderr and gives nothing: the test that
-/// asked should return.
-#[allow(clippy::print_stderr)]
-pub fn shared(path: &str) -> Option<PathBuf> {
+/// A file or folder of `../shared`, the data beside the repository. Panics where it is missing: a test that asks carries
+/// `#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]`, which its crate's build script
+/// (`build/has_shared.rs`) decides.
+#[track_caller]
+pub fn shared(path: &str) -> PathBuf {
     let full = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(path);
-    if full.exists() {
-        return Some(full);
-    }
-    eprintln!("SKIPPED: this test needs `../shared/{path}` beside the repository, which is missing");
-    None
+    assert!(full.exists(), "this test needs `../shared/{path}` beside the repository, which is missing");
+    full
 }
 
 /// Reference numbers: the tensors and the metadata of a safetensors file.
@@ -122,28 +124,4 @@ pub fn write_generated(keys: &[(String, Vec<usize>)], rename: impl Fn(&str) -> S
         (rename(name), TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
     });
     safetensors::serialize_to_file(views, None, to).unwrap();
-}
-
-/// Fails with the worst element if any two differ by more than `tolerance`. Returns the largest difference.
-#[track_caller]
-pub fn assert_close(what: &str, got: &[f32], expected: &[f32], tolerance: f32) -> f32 {
-    assert_eq!(got.len(), expected.len(), "{what}: {} values, expected {}", got.len(), expected.len());
-    let difference = |i: usize| (got[i] - expected[i]).abs();
-    // NaN counts as worst.
-    let worst = (0..got.len()).max_by(|&a, &b| difference(a).total_cmp(&difference(b))).expect("not empty");
-    let error = difference(worst);
-    assert!(
-        error <= tolerance,
-        "{what}: element {worst} is {}, expected {}: differs by {error}, more than {tolerance}",
-        got[worst],
-        expected[worst]
-    );
-    error
-}
-
-/// The same with a tolerance relative to the largest expected magnitude.
-#[track_caller]
-pub fn assert_close_relative(what: &str, got: &[f32], expected: &[f32], tolerance: f32) -> f32 {
-    let largest = expected.iter().fold(0f32, |largest, value| largest.max(value.abs()));
-    assert_close(what, got, expected, tolerance * largest) / largest
 }

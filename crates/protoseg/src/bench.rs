@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use burn::tensor::{Distribution, Tensor};
-use protoseg_core::{ClassError, Classes, Image, NovelPixels, Preprocess, RowMap, ScoreMap};
+use protoseg_core::{Classes, Image, Preprocess, RowMap, ScoreMap};
 
 pub use protoseg_kernels::peak_flops;
 
@@ -11,10 +11,10 @@ use crate::{
     config::{ConfigError, NetworkConfig},
     device::cpu,
     inference::StepProfile,
-    method::capl::{method::Method, options::Preset},
-    model::{FORMAT, Manifest, Model, Training},
-    predict::Predictor,
-    register::PrototypeBank,
+    method::{BaseClasses, Images, Method, TrainingBatch, capl::Capl},
+    model::{Manifest, Model, ModelError, Training},
+    register::{Classifier, RegisterError},
+    segmenter::Segmenter,
     train::{NetworkPlan, OptimizerSettings, Trainer, TrainerConfig},
 };
 
@@ -62,35 +62,25 @@ impl Times {
 pub fn network(arch: &str) -> Result<NetworkConfig, ConfigError> {
     let mut plan = NetworkPlan::default();
     plan.set_arch(arch)?;
-    let config = plan.config(plan.encoder_config(None)?, N_BASE);
-    let config = NetworkConfig { support_mlp: true, ..config };
+    let config = plan.config(plan.encoder_config(None)?);
     config.validate()?;
     Ok(config)
 }
 
-/// A model with random weights.
-pub fn model(network: NetworkConfig, size: usize) -> Result<Model, ConfigError> {
+/// A model with random weights and the reference's settings.
+pub fn model(network: NetworkConfig, size: usize) -> Result<Model, ModelError> {
     let device = cpu();
     device.seed(7);
-    let names: Vec<String> = (0..network.rows).map(|row| format!("base {row}")).collect();
+    let names: Vec<String> = (0..N_BASE).map(|row| format!("base {row}")).collect();
     let manifest = Manifest {
-        format: FORMAT,
+        format: Manifest::FORMAT,
         classes: Classes::new(&names, &[]).expect("the names are all different"),
-        method: Method::Capl,
-        options: Preset::Reference.options(),
+        method: Method::Capl(Capl::reference(N_BASE)),
         preprocess: Preprocess::imagenet(size),
-        training: Training {
-            origin: "random weights".to_string(),
-            data: None,
-            fold: None,
-            novel_pixels: Some(NovelPixels::Drop),
-            seed: Some(7),
-            selected: None,
-        },
+        training: Training { origin: "random weights".to_string(), ..Training::default() },
         network,
     };
-    let built = manifest.network.init(&device)?;
-    Ok(Model::new(manifest, built, &device))
+    Model::random(manifest, &device)
 }
 
 /// From an image to its label map, and the parts of that.
@@ -110,25 +100,23 @@ pub fn inference(
     classes: usize,
     runs: usize,
     mut tell: impl FnMut(usize),
-) -> Result<InferenceTimes, ClassError> {
-    let size = model.manifest.preprocess.size;
+) -> Result<InferenceTimes, RegisterError> {
+    let size = model.preprocess().size;
     let image = noise_image(size);
-    let n_base = model.manifest.classes.n_base();
+    let n_base = model.classes().n_base();
     let novel: Vec<String> = (n_base..classes).map(|row| format!("novel {row}")).collect();
-    let classes = model.manifest.classes.with_novel(&novel)?;
-    let dim = model.manifest.network.dim;
+    let classes = model.classes().with_novel(&novel)?;
+    let dim = model.config().dim;
     let normal = Distribution::Normal(0.0, 1.0);
-    let bank =
-        PrototypeBank { rows: Tensor::random([classes.rows().len(), dim], normal, &model.device), classes };
-    let parts = model.manifest.inference();
-    let predictor = Predictor { model, bank, dqce: parts.dqce, options: model.manifest.options.clone() };
+    let rows = Tensor::random([classes.rows().len(), dim], normal, model.device());
+    let segmenter = Segmenter::with_classifier(model, Classifier { rows, classes }, model.usage()?);
     let mut times = InferenceTimes::default();
     for run in 0..=runs {
         let mut now = InferenceTimes::default();
         let started = Instant::now();
         let features = now.features.of(|| model.features(&image));
-        let grid = now.scores.of(|| predictor.grid(features));
-        now.labels.of(|| ScoreMap::on_canvas(grid, &model.manifest.preprocess, size, size).labels());
+        let grid = now.scores.of(|| segmenter.grid(features));
+        now.labels.of(|| ScoreMap::on_canvas(grid, model.preprocess(), size, size).labels());
         now.total.push(started.elapsed());
         // The first run packs weights and asks for memory.
         if run > 0 {
@@ -158,10 +146,11 @@ pub fn register(
     novel: usize,
     shots: usize,
     mut tell: impl FnMut(usize),
-) -> Result<RegisterTimes, crate::register::RegisterError> {
-    let size = model.manifest.preprocess.size;
+) -> Result<RegisterTimes, RegisterError> {
+    let size = model.preprocess().size;
     let image = noise_image(size);
-    let n_base = model.manifest.classes.n_base();
+    let n_base = model.classes().n_base();
+    let usage = model.usage()?;
     let mut times = RegisterTimes::default();
     let mut sums = Vec::new();
     // The first support packs weights and asks for memory.
@@ -174,13 +163,13 @@ pub fn register(
             (0..size * size).map(|at| if at % size < size / 2 { row } else { 0 }).collect(),
         );
         for _ in 0..shots {
-            sums.push(times.support.of(|| model.pool_support(row, model.features(&image), &label)));
+            sums.push(times.support.of(|| model.remember(model.features(&image), &label, row, &usage)));
             tell(sums.len());
         }
     }
     let names: Vec<String> = (0..novel).map(|class| format!("novel {class}")).collect();
     for _ in 0..5 {
-        times.bank.of(|| model.bank(&names, &sums, model.manifest.inference(), &model.manifest.options))?;
+        times.bank.of(|| model.classifier(&names, &sums, &usage))?;
     }
     Ok(times)
 }
@@ -195,10 +184,11 @@ pub fn train(
 ) -> Result<Times, ConfigError> {
     let device = cpu();
     device.seed(7);
-    let (parts, options) = (Method::Capl.training(), Preset::Reference.options());
-    let config =
-        TrainerConfig::new(network.rows, Some(0), parts, options, OptimizerSettings::reference(), 1000, 7);
-    let mut trainer = Trainer::new(network.init(&device)?, config);
+    let method = Method::Capl(Capl::reference(N_BASE));
+    let base = BaseClasses { count: N_BASE, has_background: true };
+    let network = network.init(&method, &device)?;
+    let config = TrainerConfig::new(method, base, OptimizerSettings::reference(), 1000, 7);
+    let mut trainer = Trainer::new(network, config);
     let images = Tensor::<4>::random([batch, 3, crop, crop], Distribution::Normal(0.0, 1.0), &device);
     // Bands of six columns, shifted from image to image: five of the classes in each.
     let label = |image: usize, pixel: usize| ((pixel % crop / 6 + image) % 5) as u16;
@@ -206,9 +196,10 @@ pub fn train(
         .map(|image| RowMap::new(crop, crop, (0..crop * crop).map(|pixel| label(image, pixel)).collect()))
         .collect();
     let mut times = Times::default();
-    trainer.step(images.clone(), &labels);
+    let batch = TrainingBatch::Images(Images { images, labels: &labels });
+    trainer.step(&batch);
     for step in 1..=steps {
-        times.of(|| trainer.step(images.clone(), &labels));
+        times.of(|| trainer.step(&batch));
         tell(step);
     }
     Ok(times)
@@ -216,12 +207,12 @@ pub fn train(
 
 /// Every step of the extractor, with the median of its times; none on devices other than the CPU.
 pub fn layers(model: &Model, runs: usize, mut tell: impl FnMut(usize)) -> Option<Vec<StepProfile>> {
-    let fixed = model.fixed()?;
-    let canvas = model.canvas(&noise_image(model.manifest.preprocess.size));
-    let mut steps = fixed.profile(canvas.clone());
+    let extractor = model.extractor()?;
+    let canvas = model.canvas(&noise_image(model.preprocess().size));
+    let mut steps = extractor.profile(canvas.clone());
     let mut times = vec![Times::default(); steps.len()];
     for run in 1..=runs {
-        for (times, step) in times.iter_mut().zip(fixed.profile(canvas.clone())) {
+        for (times, step) in times.iter_mut().zip(extractor.profile(canvas.clone())) {
             times.push(step.time);
         }
         tell(run);

@@ -14,12 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     method::capl::{
-        method::Parts,
-        options::Options,
-        support::{ClassSum, SupportSums},
+        Usage,
+        register::{ClassSum, SupportSums},
     },
     model::Model,
-    register::{PrototypeBank, RegisterError},
+    register::{Classifier, RegisterError},
     weights::{TensorFile, WeightsError, write_safetensors},
 };
 
@@ -40,7 +39,7 @@ pub struct PackClass {
     pub name: String,
     /// Chosen by the user; without, the class gets the colour of its row.
     pub color: Option<[u8; 3]>,
-    /// One a support, in an order that follows from their content.
+    /// One per support, in an order that follows from their content.
     pub shots: Vec<Shot>,
 }
 
@@ -66,25 +65,22 @@ pub struct Pooled {
 
 /// A pack that cannot be read, changed or used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PackError {
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-    #[error("`{}` is no class pack: {reason}\nhint: make one with `protoseg register`", path.display())]
+    #[error("`{}` is not a class pack: {reason}", path.display())]
     Format { path: PathBuf, reason: String },
     #[error(
         "the pack is for the model `{pack}`, but this model is `{model}`\n\
          hint: prototypes of one model mean nothing to another; register the classes again with this one"
     )]
     OtherModel { pack: String, model: String },
-    #[error(
-        "class `{0}` is in the pack already\nhint: remove it first with `protoseg classes remove`, or choose another name"
-    )]
+    #[error("class `{0}` is in the pack already\nhint: remove it first, or choose another name")]
     Twice(String),
     #[error("class `{name}` is not in the pack\nhint: its classes are: {known}")]
     NoClass { name: String, known: String },
-    #[error("a class needs a name of some letters")]
+    #[error("a class needs a name")]
     NoName,
     #[error("class `{class}` has no support\nhint: give it at least one image with a mask")]
     NoShots { class: String },
@@ -125,7 +121,7 @@ struct ListedShot {
 impl ClassPack {
     /// A pack without classes, for this model.
     pub fn new(model: &Model) -> Self {
-        let dim = model.manifest.network.dim;
+        let dim = model.config().dim;
         Self { model: model.fingerprint(), dim, classes: Vec::new() }
     }
 
@@ -212,7 +208,7 @@ impl ClassPack {
     /// Classes in the order of their rows in a classifier of this model: those that the model's own description names as
     /// novel come first, in its order; the others follow by name.
     pub fn by_row(&self, model: &Model) -> Vec<&PackClass> {
-        let classes = &model.manifest.classes;
+        let classes = model.classes();
         let named: Vec<&str> = classes.names(protoseg_core::ClassRole::Novel).collect();
         let mut order: Vec<&PackClass> = self.classes.iter().collect();
         order.sort_by_key(|class| named.iter().position(|name| *name == class.name).unwrap_or(usize::MAX));
@@ -220,19 +216,19 @@ impl ClassPack {
     }
 
     /// The classifier of the model's base classes and the pack's. The pack must be the model's ([`Self::check`]).
-    pub fn bank(&self, model: &Model, parts: Parts, options: &Options) -> Result<PrototypeBank, PackError> {
+    pub fn classifier(&self, model: &Model, usage: &Usage) -> Result<Classifier, RegisterError> {
         let order = self.by_row(model);
         let names: Vec<&str> = order.iter().map(|class| class.name.as_str()).collect();
-        let rows = model.manifest.classes.n_base() as u16..;
+        let rows = model.classes().n_base() as u16..;
         let supports: Vec<SupportSums> = rows
             .zip(order)
             .flat_map(|(row, class)| class.shots.iter().map(move |shot| shot.sums(row)))
             .collect();
-        Ok(model.bank(&names, &supports, parts, options)?)
+        model.classifier(&names, &supports, usage)
     }
 
     /// Writes the pack, whole or not at all.
-    pub fn save(&self, path: &Path) -> Result<(), PackError> {
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), PackError> {
         let listed = |shot: &Shot| ListedShot {
             image: shot.image.clone(),
             pixels: shot.pixels,
@@ -253,11 +249,12 @@ impl ClassPack {
         let rows = sums.len() / self.dim.max(1);
         let sums = TensorData::new(sums, [rows, self.dim]);
         let metadata = HashMap::from([(KEY.to_string(), listing)]);
-        Ok(write_safetensors(path, vec![(SUMS.to_string(), sums)], metadata)?)
+        Ok(write_safetensors(path.as_ref(), vec![(SUMS.to_string(), sums)], metadata)?)
     }
 
     /// Reads a pack.
-    pub fn load(path: &Path) -> Result<Self, PackError> {
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, PackError> {
+        let path = path.as_ref();
         let wrong = |reason: String| PackError::Format { path: path.to_path_buf(), reason };
         let file = TensorFile::open(path)?;
         let listing = file.metadata.get(KEY).ok_or_else(|| wrong("it does not say that it is one".into()))?;

@@ -6,15 +6,19 @@ use serde::{Deserialize, Serialize};
 use crate::{
     decoder::DecoderKind,
     encoder::{EncoderConfig, ResNetConfig},
+    method::Method,
     network::Network,
 };
 
-/// A value that cannot be.
+/// A setting with a value that it cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{key} = {got}` cannot be; expected {expected}")]
+#[error("`{key}` must be {expected}, got `{got}`")]
 pub struct ConfigError {
+    /// The setting, as a plan or a model file names it.
     pub key: String,
+    /// Its value.
     pub got: String,
+    /// What it may be.
     pub expected: &'static str,
 }
 
@@ -24,41 +28,32 @@ impl ConfigError {
     }
 }
 
-/// Encoder, decoder and the learned parts around them.
+/// Encoder and decoder: the part of a network that turns images into features.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkConfig {
+    /// Image -> maps.
     pub encoder: EncoderConfig,
+    /// Maps -> features.
     pub decoder: DecoderKind,
-    /// Dimension d of features and prototypes. The auxiliary head has half of it.
+    /// Dimension d of the features.
     pub dim: usize,
     /// Channel dropout in the heads.
     pub dropout: f64,
-    /// A second, shallower head on the encoder's last map but one, for training only.
-    pub aux_head: bool,
-    /// G_sup has a trained network of its own (the paper's best SCE).
-    pub support_mlp: bool,
-    /// G_qry has one (an ablation; the paper's best DQCE has none).
-    pub query_mlp: bool,
-    /// Rows of the classifier.
-    pub rows: usize,
 }
 
 impl NetworkConfig {
-    /// The reference's network: PSPNet on a deep-stem ResNet, d = 512, auxiliary head, G_sup as MLP.
-    pub fn pspnet(depth: usize, rows: usize) -> Self {
+    /// The reference's network: PSPNet on a deep-stem ResNet, d = 512.
+    pub fn pspnet(depth: usize) -> Self {
         Self {
             encoder: EncoderConfig::ResNet(ResNetConfig::new(depth)),
             decoder: DecoderKind::PspNet,
             dim: 512,
             dropout: 0.1,
-            aux_head: true,
-            support_mlp: true,
-            query_mlp: false,
-            rows,
         }
     }
 
+    /// Checks every value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.encoder.validate()?;
         if !(8..=4096).contains(&self.dim) || !self.dim.is_multiple_of(2) {
@@ -67,17 +62,15 @@ impl NetworkConfig {
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(ConfigError::new("dropout", self.dropout, "a number from 0 to below 1"));
         }
-        if self.rows == 0 || self.rows >= usize::from(u16::MAX) {
-            return Err(ConfigError::new("rows", self.rows, "1 to 65534 classifier rows"));
-        }
         Ok(())
     }
 
-    /// A network with fresh weights. On the CPU nothing is drawn before it is first used, so a network whose weights
-    /// are about to be loaded costs nothing to make.
-    pub fn init(&self, device: &Device) -> Result<Network, ConfigError> {
+    /// A network for a method, with fresh weights. On the CPU nothing is drawn before it is first used, so a network
+    /// whose weights are about to be loaded costs nothing to make.
+    pub fn init(&self, method: &Method, device: &Device) -> Result<Network, ConfigError> {
         self.validate()?;
-        Ok(Network::new(self, device))
+        method.validate()?;
+        Ok(Network::new(self, method, device))
     }
 
     /// `PSPNet, ResNet-50 (deep stem, stride on the 3x3, output stride 8)`.
@@ -87,6 +80,7 @@ impl NetworkConfig {
             DecoderKind::DeepLabV3 => "DeepLab-V3",
             DecoderKind::Fcn => "FCN",
             DecoderKind::Project => "projection (PANet-style)",
+            DecoderKind::Identity => "no decoder",
         };
         match &self.encoder {
             EncoderConfig::ResNet(resnet) => format!("{decoder}, {}", resnet.describe()),

@@ -1,7 +1,5 @@
 //! The memory of this process.
 
-pub use protoseg_kernels::keep_freed_memory;
-
 /// The most bytes ever resident, where the system tells (Linux).
 pub fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

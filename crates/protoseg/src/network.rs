@@ -1,95 +1,80 @@
-//! Everything that has weights: extractor, classifier, auxiliary head, gates.
+//! Everything that has weights: encoder, decoder, and what the method adds to them.
 
 use burn::{
-    module::{Initializer, Module, Param},
+    module::Module,
     tensor::{Device, Tensor},
 };
 
+pub use crate::graph::cost::Macs;
+
 use crate::{
     config::NetworkConfig,
-    decoder::{Decoder, DecoderShape, Projector},
+    decoder::{Decoder, DecoderShape},
     encoder::Encoder,
-    method::capl::{
-        gate::{GammaMlp, Gate},
-        query::Dqce,
-        support::Sce,
-    },
-    nn::Cost,
+    graph::{Graph, Node},
+    method::{FeatureShape, Method, MethodWeights},
 };
 
-/// A network. `encoder` and `decoder` together are the paper's F; `classifier` is P_cls.
+/// A network. `encoder` and `decoder` together are the paper's F.
 #[derive(Module, Debug)]
 pub struct Network {
+    /// Image -> maps of several stages.
     pub encoder: Encoder,
+    /// The last map -> features.
     pub decoder: Decoder,
-    pub aux_head: Option<Projector>,
-    /// `[rows, d]`
-    pub classifier: Param<Tensor<2>>,
-    /// `[rows, d / 2]`
-    pub aux_classifier: Option<Param<Tensor<2>>>,
-    pub gamma_support: Option<GammaMlp>,
-    pub gamma_query: Option<GammaMlp>,
+    /// The method's own layers. In files they lie beside `encoder` and `decoder`, without a prefix.
+    pub method: MethodWeights,
 }
 
 impl Network {
-    pub(crate) fn new(config: &NetworkConfig, device: &Device) -> Self {
-        let &NetworkConfig { dim, dropout, rows, .. } = config;
-        let [aux_channels, channels] = config.encoder.channels();
+    pub(crate) fn new(config: &NetworkConfig, method: &Method, device: &Device) -> Self {
+        let &NetworkConfig { dim, dropout, .. } = config;
+        let [before_last, channels] = config.encoder.channels();
         let shape =
             DecoderShape { from: channels, dim, dropout, output_stride: config.encoder.output_stride() };
-        let prototypes = |dim| Initializer::Normal { mean: 0.0, std: 1.0 }.init([rows, dim], device);
         Self {
             encoder: config.encoder.init(device),
             decoder: config.decoder.init(&shape, device),
-            aux_head: config.aux_head.then(|| Projector::new(aux_channels, dim / 2, dropout, device)),
-            classifier: prototypes(dim),
-            aux_classifier: config.aux_head.then(|| prototypes(dim / 2)),
-            gamma_support: config.support_mlp.then(|| GammaMlp::new(dim, device)),
-            gamma_query: config.query_mlp.then(|| GammaMlp::new(dim, device)),
+            method: method.init(FeatureShape { dim, before_last, dropout }, device),
         }
     }
 
     /// F: `[batch, 3, height, width]` -> `[batch, d, h, w]`.
     pub fn features(&self, images: Tensor<4>) -> Tensor<4> {
-        let [.., last] = self.encoder.forward(images);
-        self.decoder.forward(last)
+        let (graph, Outputs { features, .. }) = self.describe();
+        graph.run_to(images, features)
     }
 
-    /// F, and the auxiliary head's embedding `[batch, d / 2, h, w]` if there is one.
+    /// F, and the auxiliary head's embedding `[batch, d / 2, h, w]` if the method has one.
     pub fn features_and_aux(&self, images: Tensor<4>) -> (Tensor<4>, Option<Tensor<4>>) {
-        let [.., before, last] = self.encoder.forward(images);
-        (self.decoder.forward(last), self.aux_head.as_ref().map(|head| head.forward(before)))
+        let (graph, Outputs { features, aux }) = self.describe();
+        let outputs: Vec<Node> = std::iter::once(features).chain(aux).collect();
+        let mut maps = graph.run(images, &outputs).into_iter();
+        (maps.next().expect("F is asked for"), maps.next())
     }
 
-    /// The learned rows of the base classes, `[base, d]`.
-    pub fn learned_base(&self, n_base: usize) -> Tensor<2> {
-        self.classifier.val().slice_dim(0, 0..n_base)
-    }
-
-    pub fn sce(&self, gate: Gate) -> Sce<'_> {
-        Sce { gate, mlp: self.gamma_support.as_ref() }
-    }
-
-    pub fn dqce(&self, gate: Gate) -> Dqce<'_> {
-        Dqce { gate, mlp: self.gamma_query.as_ref() }
+    /// The layers of F and of the auxiliary head.
+    pub(crate) fn describe(&self) -> (Graph<'_>, Outputs) {
+        let (mut graph, image) = Graph::new();
+        let stages = self.encoder.describe(&mut graph, image);
+        let [.., before, last] = stages[..] else { unreachable!("encoders have two stages or more") };
+        let features = self.decoder.describe(&mut graph, last);
+        let aux = self.method.aux_head().map(|head| head.describe(&mut graph, "aux_head", before));
+        (graph, Outputs { features, aux })
     }
 
     /// Multiply-accumulates of F at this input size: as the paper states the network, and as computed here, with the
     /// pyramid shortcut.
     pub fn macs(&self, size: [usize; 2]) -> Macs {
-        let mut cost = Cost::default();
-        let [_, last] = self.encoder.cost(&mut cost, size);
-        self.decoder.cost(&mut cost, last);
-        let plain = cost.macs();
-        Macs { plain, computed: plain - self.decoder.saved_macs(last) }
+        let (graph, Outputs { features, .. }) = self.describe();
+        graph.macs(size, features)
     }
 }
 
-/// Multiply-accumulates of one image's features.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Macs {
-    pub plain: u64,
-    pub computed: u64,
+/// Where the maps of a network are in its graph.
+pub(crate) struct Outputs {
+    pub features: Node,
+    pub aux: Option<Node>,
 }
 
 #[cfg(test)]
@@ -99,11 +84,16 @@ mod tests {
         decoder::DecoderKind,
         device::cpu,
         encoder::{EncoderConfig, ResNetConfig, VggConfig},
+        method::capl::Capl,
     };
     use burn::tensor::Distribution;
 
     fn tiny(encoder: EncoderConfig, decoder: DecoderKind) -> NetworkConfig {
-        NetworkConfig { encoder, decoder, dim: 16, ..NetworkConfig::pspnet(10, 4) }
+        NetworkConfig { encoder, decoder, dim: 16, ..NetworkConfig::pspnet(10) }
+    }
+
+    fn method() -> Method {
+        Method::Capl(Capl::reference(4))
     }
 
     fn resnet(output_stride: usize) -> EncoderConfig {
@@ -118,7 +108,7 @@ mod tests {
             for (encoder, stride) in
                 [(resnet(8), 8), (resnet(16), 16), (resnet(32), 32), (vgg(8), 8), (vgg(16), 16)]
             {
-                let network = tiny(encoder, decoder).init(&cpu()).unwrap();
+                let network = tiny(encoder, decoder).init(&method(), &cpu()).unwrap();
                 let image = Tensor::random([1, 3, 33, 65], Distribution::Normal(0.0, 1.0), &cpu());
                 let (features, aux) = network.features_and_aux(image);
                 let map = [33usize.div_ceil(stride), 65usize.div_ceil(stride)];
@@ -135,19 +125,19 @@ mod tests {
             let mut resnet = ResNetConfig::new(50);
             change(&mut resnet);
             let config = tiny(EncoderConfig::ResNet(resnet), DecoderKind::Fcn);
-            let error = config.init(&cpu()).unwrap_err().to_string();
+            let error = config.init(&method(), &cpu()).unwrap_err().to_string();
             assert!(error.contains(key), "{error}");
         };
-        refuse(|resnet| resnet.depth = 51, "encoder.depth = 51");
-        refuse(|resnet| resnet.output_stride = 4, "encoder.output_stride = 4");
-        refuse(|resnet| resnet.width = f64::NAN, "encoder.width = NaN");
+        refuse(|resnet| resnet.depth = 51, "`encoder.depth` must be 10, 18, 34, 50, 101 or 152, got `51`");
+        refuse(|resnet| resnet.output_stride = 4, "`encoder.output_stride` must be 8, 16 or 32, got `4`");
+        refuse(|resnet| resnet.width = f64::NAN, "got `NaN`");
         let odd = NetworkConfig { dim: 15, ..tiny(resnet(8), DecoderKind::Fcn) };
-        assert!(odd.validate().unwrap_err().to_string().contains("dim = 15"));
+        assert!(odd.validate().unwrap_err().to_string().contains("got `15`"));
     }
 
     #[test]
     fn cost_of_pspnet_50_at_473_is_the_published_one() {
-        let network = NetworkConfig::pspnet(50, 21).init(&cpu()).unwrap();
+        let network = NetworkConfig::pspnet(50).init(&method(), &cpu()).unwrap();
         let macs = network.macs([473, 473]);
         let giga = |macs: u64| macs as f64 / 1e9;
         assert!((giga(macs.plain) - 162.5).abs() < 0.1, "{}", giga(macs.plain));

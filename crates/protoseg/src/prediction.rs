@@ -5,10 +5,7 @@ use std::sync::{Arc, OnceLock};
 use protoseg_core::{Classes, IGNORE, Image, RowMap, ScoreMap, best};
 use serde::Serialize;
 
-use crate::{
-    picture::{ClassRegion, Palette},
-    predict::Predictor,
-};
+use crate::picture::{ClassRegion, Palette};
 
 /// The scores of one image, and every answer that follows from them.
 ///
@@ -182,13 +179,6 @@ impl Prediction {
             }
         });
         (RowMap::new(width, height, labels), confidence)
-    }
-}
-
-impl Predictor<'_> {
-    /// Scores with what their rows mean and look like.
-    pub fn prediction(&self, scores: ScoreMap, palette: &Arc<Palette>) -> Prediction {
-        Prediction::new(scores, Arc::clone(palette))
     }
 }
 

@@ -6,7 +6,6 @@ use anyhow::{Result, bail};
 use protoseg::{
     bench::{self, Times},
     config::NetworkConfig,
-    device::cpu,
     inference::StepProfile,
     memory,
     model::Model,
@@ -92,7 +91,7 @@ pub fn run(args: &Bench) -> Result<()> {
 
 fn inference(what: &BenchWhat, classes: usize, runs: usize) -> Result<()> {
     let model = model(what)?;
-    let n_base = model.manifest.classes.n_base();
+    let n_base = model.classes().n_base();
     if classes < n_base {
         bail!(
             "--classes {classes} is less than the {n_base} base classes of the network\nhint: give {n_base} or more"
@@ -107,7 +106,7 @@ fn inference(what: &BenchWhat, classes: usize, runs: usize) -> Result<()> {
         scores_ms: ms(times.scores.median()),
         labels_ms: ms(times.labels.median()),
     };
-    let report = report("inference", &model.manifest.network, size(&model), &times.total, details);
+    let report = report("inference", model.config(), size(&model), &times.total, details);
     if what.json {
         return output::json(&report);
     }
@@ -150,7 +149,7 @@ fn register(what: &BenchWhat, novel: usize, shots: usize) -> Result<()> {
     let times = bench::register(&model, novel, shots, |done| bar.show(done, novel * shots))?;
     drop(bar);
     let details = Register { novel, shots, bank_ms: ms(times.bank.median()) };
-    let report = report("register", &model.manifest.network, size(&model), &times.support, details);
+    let report = report("register", model.config(), size(&model), &times.support, details);
     if what.json {
         return output::json(&report);
     }
@@ -169,7 +168,7 @@ fn layers(what: &BenchWhat, runs: usize) -> Result<()> {
     drop(bar);
     let [peak_gflops, peak_gflops_one_thread] =
         [bench::threads(), 1].map(|threads| bench::peak_flops(threads) / 1e9);
-    let [packed_weight_bytes, buffer_bytes] = model.fixed().expect("it was just used").bytes();
+    let [packed_weight_bytes, buffer_bytes] = model.extractor().expect("it was just used").bytes();
     let mut times = Times::default();
     times.push(steps.iter().map(|step| step.time).sum());
     let layer = |step: &StepProfile| Layer {
@@ -187,7 +186,7 @@ fn layers(what: &BenchWhat, runs: usize) -> Result<()> {
         buffer_bytes,
         layers: steps.iter().map(layer).collect(),
     };
-    let report = Report { runs, ..report("layers", &model.manifest.network, size(&model), &times, details) };
+    let report = Report { runs, ..report("layers", model.config(), size(&model), &times, details) };
     if what.json {
         return output::json(&report);
     }
@@ -229,13 +228,13 @@ fn layers(what: &BenchWhat, runs: usize) -> Result<()> {
 
 fn model(what: &BenchWhat) -> Result<Model> {
     Ok(match &what.model {
-        Some(path) => Model::load(path, &cpu())?,
+        Some(path) => Model::load(path)?,
         None => bench::model(bench::network(&what.arch)?, usize::from(what.size))?,
     })
 }
 
 fn size(model: &Model) -> usize {
-    model.manifest.preprocess.size
+    model.preprocess().size
 }
 
 fn report<T>(

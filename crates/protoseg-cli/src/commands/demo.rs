@@ -5,8 +5,7 @@ use std::{fs, path::Path};
 use anyhow::{Result, anyhow, bail};
 use protoseg::{
     core::{Protocol, SUPPORT_SEEDS},
-    device::cpu,
-    evaluate::Evaluation,
+    evaluate::{Evaluation, SupportSource},
     model::Model,
     train::{Outcome, Plan, Recorder, Run, RunFolder},
 };
@@ -65,14 +64,17 @@ pub fn run(args: &Demo) -> Result<()> {
     })?;
 
     output::note("\n3. Judging it on scenes it has never seen, at 1 and 5 shots");
-    let model = Model::load(&model_path, &cpu())?;
+    let model = Model::load(&model_path)?;
     let plan = Evaluation {
         fold: 0,
         protocol: Protocol::Exact,
         shots: vec![1, 5],
-        seeds: SUPPORT_SEEDS[..if args.quick { 1 } else { SUPPORT_SEEDS.len() }].to_vec(),
-        variants: eval::variants(&["baseline", "sce", "capl"].map(str::to_string), &[], &model)?,
-        min_pixels: None,
+        supports: SupportSource::Drawn {
+            seeds: SUPPORT_SEEDS[..if args.quick { 1 } else { SUPPORT_SEEDS.len() }].to_vec(),
+            min_pixels: None,
+        },
+        usages: eval::usages(&["baseline", "sce", "capl"].map(str::to_string), &[], &model)?,
+        size: None,
         limit: args.quick.then_some(QUICK.1),
     };
     let results = eval::judge(&model, &model_path, &Benchmark::open("scenes", None)?, &plan, folder)?;

@@ -7,13 +7,12 @@ use std::{
 
 use anyhow::{Result, bail};
 use protoseg::{
-    evaluate::{Evaluated, Evaluation, UseOf, Variant, evaluate},
-    method::capl::options::Options,
+    evaluate::{Evaluated, Evaluation, Results, SupportSource, evaluate},
+    method::capl::{Usage, usage::ActiveParts},
     model::Model,
     report::HtmlReport,
-    results::Results,
 };
-use protoseg_data::{Benchmark, create_dir};
+use protoseg_data::{Benchmark, create_dir, read_supports};
 
 use super::usage::{load_model, preset};
 use crate::{
@@ -31,11 +30,15 @@ pub const REPORT_FILE: &str = "report.html";
 pub fn run(args: &Eval) -> Result<()> {
     let benchmark = Benchmark::open(&args.data, args.root.as_deref())?;
     if args.shots.is_empty() || args.shots.contains(&0) {
-        bail!("0 shots were asked for\nhint: ask for at least 1 support a class");
+        bail!("`--shots` must be at least 1, got 0");
     }
     if args.seeds.is_empty() {
         bail!("no seed is given\nhint: the published ones are 123,321,456,654,999");
     }
+    let supports = match &args.supports {
+        Some(path) => SupportSource::Listed(read_supports(path)?),
+        None => SupportSource::Drawn { seeds: each_once(&args.seeds), min_pixels: args.min_pixels },
+    };
     // What cannot be done is said before the first model is judged.
     let mut jobs = Vec::new();
     for path in &args.model {
@@ -52,17 +55,14 @@ pub fn run(args: &Eval) -> Result<()> {
     }
     let mut all = Vec::new();
     for (path, fold, folder) in jobs {
-        let mut model = load_model(path, &args.device)?;
-        if let Some(size) = args.size {
-            model.manifest.preprocess.size = size as usize;
-        }
+        let model = load_model(path, &args.device)?;
         let plan = Evaluation {
             fold,
             protocol: args.protocol.parse()?,
             shots: each_once(&args.shots),
-            seeds: each_once(&args.seeds),
-            variants: variants(&args.variants, &args.preset, &model)?,
-            min_pixels: args.min_pixels,
+            supports: supports.clone(),
+            usages: usages(&args.variants, &args.preset, &model)?,
+            size: args.size.map(|size| size as usize),
             limit: args.limit,
         };
         let results = judge(&model, path, &benchmark, &plan, &folder)?;
@@ -101,34 +101,29 @@ fn short_name(path: &Path) -> String {
     }
 }
 
-/// Every use with every preset; a use that no preset changes is judged once.
-pub fn variants(uses: &[String], presets: &[String], model: &Model) -> Result<Vec<Variant>> {
-    let presets: Vec<(String, Options)> = match presets {
-        [] => vec![preset(None, model)?],
-        names => names.iter().map(|name| preset(Some(name), model)).collect::<Result<_>>()?,
+/// Every combination of parts with every preset; one that no preset changes is evaluated once.
+pub fn usages(names: &[String], presets: &[String], model: &Model) -> Result<Vec<Usage>> {
+    let own = model.usage()?;
+    let presets: Vec<Usage> = match presets {
+        [] => vec![own],
+        names => {
+            names.iter().map(|name| Ok(own.clone().with_preset(preset(name)?))).collect::<Result<_>>()?
+        }
     };
-    let mut variants: Vec<Variant> = Vec::new();
-    for name in uses {
-        let use_of = UseOf::ALL.into_iter().find(|use_of| use_of.name() == name);
-        let Some(use_of) = use_of else {
-            bail!("`{name}` is no variant\nhint: choose among baseline, sce, dqce, capl");
+    let mut usages: Vec<Usage> = Vec::new();
+    for name in names {
+        let Some(parts) = ActiveParts::named(name) else {
+            bail!("there is no variant `{name}`\nhint: choose among baseline, sce, dqce, capl");
         };
-        for (preset, options) in &presets {
-            // Without SCE and DQCE only the mean over shots and the final norm are left to differ in.
-            let plain = |options: &Options| (options.shot_mean, options.normalise);
-            let is_known = |other: &Variant| {
-                other.use_of == use_of
-                    && (other.preset == *preset
-                        || (use_of == UseOf::Baseline && plain(&other.options) == plain(options)))
-            };
-            if !variants.iter().any(is_known) {
-                variants.push(Variant { use_of, preset: preset.clone(), options: options.clone() });
+        for usage in presets.iter().map(|usage| usage.clone().with_parts(parts)) {
+            if !usages.iter().any(|other| other.is_same_use(&usage)) {
+                usages.push(usage);
             }
         }
     }
-    match variants.is_empty() {
+    match usages.is_empty() {
         true => bail!("no variant is given\nhint: choose among baseline, sce, dqce, capl"),
-        false => Ok(variants),
+        false => Ok(usages),
     }
 }
 

@@ -23,7 +23,7 @@ pub fn run(args: &Import) -> Result<()> {
     let (base, novel) = (classes.n_base(), classes.n_novel());
     let model = Model::import(checkpoint, classes, args.size as usize, &cpu())?;
     model.save(output)?;
-    let architecture = model.manifest.network.describe();
+    let architecture = model.config().describe();
     if args.json {
         return output::json(&Report {
             schema: "protoseg.import/1",

@@ -5,8 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use protoseg::{
     core::ClassRole,
-    device::cpu,
-    method::capl::options::Preset,
+    method::{Method, capl::Preset},
     model::{Manifest, Model},
 };
 use serde::Serialize;
@@ -32,8 +31,8 @@ struct Cost {
 }
 
 pub fn run(args: &Info) -> Result<()> {
-    let model = Model::load(&args.model, &cpu())?;
-    let manifest = &model.manifest;
+    let model = Model::load(&args.model)?;
+    let manifest = model.manifest();
     let size = args.size.map_or(manifest.preprocess.size, |size| size as usize);
     let macs = model.network().macs([size, size]);
     let giga = |macs: u64| (macs as f64 / 1e7).round() / 100.0;
@@ -55,7 +54,12 @@ fn print(report: &Report<'_>) -> Result<()> {
         ("architecture", report.architecture.clone()),
         (
             "features",
-            format!("{} dimensions, {} classifier rows", manifest.network.dim, manifest.network.rows),
+            match &manifest.method {
+                Method::Capl(capl) => {
+                    format!("{} dimensions, {} classifier rows", manifest.network.dim, capl.rows)
+                }
+                _ => format!("{} dimensions", manifest.network.dim),
+            },
         ),
         ("parameters", format!("{:.2} million", report.parameters as f64 / 1e6)),
         ("cost", format!("{:.2} GMAC at {} x {}", cost.gmac, cost.size, cost.size)),
@@ -63,13 +67,13 @@ fn print(report: &Report<'_>) -> Result<()> {
     if cost.gmac != cost.gmac_with_pyramid_shortcut {
         rows.push(("", format!("{:.2} GMAC computed (pyramid shortcut)", cost.gmac_with_pyramid_shortcut)));
     }
-    let preset = match Preset::of(&manifest.options) {
-        Some(Preset::Reference) => "reference",
-        Some(Preset::Paper) => "paper",
-        Some(Preset::Balanced) => "balanced",
-        None => "custom",
+    let options = match &manifest.method {
+        Method::Capl(capl) => {
+            format!(", options: {}", Preset::of(&capl.options).map_or("custom", Preset::name))
+        }
+        _ => String::new(),
     };
-    rows.push(("method", format!("{}, options: {preset}", manifest.method)));
+    rows.push(("method", format!("{}{options}", manifest.method.name())));
     let preprocess = &manifest.preprocess;
     rows.push((
         "preprocessing",

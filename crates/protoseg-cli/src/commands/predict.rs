@@ -5,7 +5,6 @@ mod stages;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
     time::Instant,
 };
 
@@ -13,14 +12,14 @@ use anyhow::{Result, bail};
 use protoseg::{
     core::{ClassRole, Image},
     picture::{ClassRegion, CocoDocument, Palette, hex},
-    predict::Predictor,
     prediction::{Area, Prediction},
+    segmenter::Segmenter,
 };
 use protoseg_data::{DataError, create_dir, picture::read_image, write_atomic};
 use serde::Serialize;
 
 use self::inputs::{NamedImage, find_images};
-use super::usage::{load_model, load_pack, parts, preset};
+use super::usage::{load_model, load_pack, usage};
 use crate::{
     cli::Predict,
     output::{
@@ -45,28 +44,22 @@ pub fn run(args: &Predict) -> Result<()> {
 
     let model = load_model(&args.model, &args.usage.device)?;
     let pack = args.pack.as_ref().map(|path| load_pack(path, &model)).transpose()?;
-    let (parts, options) = parts(&args.usage, &model)?;
-    let bank = match &pack {
-        Some(pack) => pack.bank(&model, parts, &options)?,
-        None => model.base_bank(&options),
-    };
-    let mut palette = Palette::new(&bank.classes);
+    let usage = usage(&args.usage, &model)?;
+    let mut builder = Segmenter::builder(&model).usage(usage.clone());
     if let Some(pack) = &pack {
-        palette = palette.with_pack(pack);
+        builder = builder.pack(pack);
     }
-    let palette = Arc::new(palette);
-    let predictor = Predictor { model: &model, bank, dqce: parts.dqce, options };
+    if args.tile {
+        builder = builder.tiles(args.overlap);
+    }
+    let segmenter = builder.build()?;
     create_dir(&args.output)?;
     if let Some(path) = &args.logits {
-        write_logits(&predictor, &images, path, args.force)?;
+        write_logits(&segmenter, &images, path, args.force)?;
     }
 
     let predict = |image: &Image| {
-        let scores = match args.tile {
-            true => predictor.predict_tiled(image, args.overlap),
-            false => predictor.predict(image),
-        };
-        let prediction = predictor.prediction(scores, &palette);
+        let prediction = segmenter.predict(image);
         match args.abstain {
             Some(least) => prediction.abstain_below(least),
             None => prediction,
@@ -75,7 +68,7 @@ pub fn run(args: &Predict) -> Result<()> {
     let done = predict_all(&images, predict, &MaskWriter::new(&args.output, kinds), kinds.coco)?;
     let failed = done.iter().filter(|image| image.error.is_some()).count();
     if kinds.coco {
-        let mut coco = CocoDocument::new(palette.classes());
+        let mut coco = CocoDocument::new(segmenter.classes());
         for image in done.iter().filter(|image| image.error.is_none()) {
             coco.push(&image.image.display().to_string(), image.width, image.height, &image.regions);
         }
@@ -85,10 +78,10 @@ pub fn run(args: &Predict) -> Result<()> {
         schema: "protoseg.predict/1",
         model: &args.model,
         pack: args.pack.as_deref(),
-        preset: &preset(args.usage.preset.as_deref(), &model)?.0,
-        sce: parts.sce.is_some() && pack.is_some(),
-        dqce: parts.dqce.is_some(),
-        classes: &list_classes(&palette),
+        preset: usage.preset(),
+        sce: usage.has_sce() && pack.is_some(),
+        dqce: usage.has_dqce(),
+        classes: &list_classes(segmenter.palette()),
         images: &done,
         failed,
         seconds: start.elapsed().as_secs_f64(),
@@ -110,13 +103,13 @@ pub fn run(args: &Predict) -> Result<()> {
     }
 }
 
-fn write_logits(predictor: &Predictor<'_>, images: &[NamedImage], path: &Path, force: bool) -> Result<()> {
+fn write_logits(segmenter: &Segmenter, images: &[NamedImage], path: &Path, force: bool) -> Result<()> {
     let [image] = images else {
         bail!("--logits is for a single image, but {} are given", images.len());
     };
     output::refuse_overwrite(path, force)?;
-    let scores = predictor.canvas_scores(&read_image(&image.path)?);
-    let names: Vec<&str> = predictor.bank.classes.rows().iter().map(|class| class.name.as_str()).collect();
+    let scores = segmenter.canvas_scores(&read_image(&image.path)?);
+    let names: Vec<&str> = segmenter.classes().rows().iter().map(|class| class.name.as_str()).collect();
     protoseg::weights::write_tensor(
         path,
         "logits",

@@ -6,18 +6,14 @@ use anyhow::{Result, bail};
 use protoseg::{
     class_pack::ClassPack,
     device,
-    evaluate::UseOf,
-    method::capl::{
-        method::Parts,
-        options::{Options, Preset},
-    },
+    method::capl::{Preset, Usage},
     model::Model,
 };
 
-use crate::cli::Usage;
+use crate::cli;
 
 pub fn load_model(path: &Path, device: &str) -> Result<Model> {
-    Ok(Model::load(path, &device::open(device)?)?)
+    Ok(Model::load_on(path, &device::open(device)?)?)
 }
 
 /// A pack, which must be the model's.
@@ -29,26 +25,25 @@ pub fn load_pack(path: &Path, model: &Model) -> Result<ClassPack> {
     }
 }
 
-/// The parts that act, and the options they act by.
-pub fn parts(usage: &Usage, model: &Model) -> Result<(Parts, Options)> {
-    let whole = UseOf::Capl.parts(model);
-    let parts = Parts {
-        sce: whole.sce.filter(|_| !usage.no_sce),
-        dqce: whole.dqce.filter(|_| !usage.no_dqce),
-        ..whole
-    };
-    Ok((parts, preset(usage.preset.as_deref(), model)?.1))
+/// As the model was trained, unless flags say otherwise.
+pub fn usage(flags: &cli::Usage, model: &Model) -> Result<Usage> {
+    let mut usage = model.usage()?;
+    if let Some(name) = &flags.preset {
+        usage = usage.with_preset(preset(name)?);
+    }
+    if flags.no_sce {
+        usage = usage.without_sce();
+    }
+    if flags.no_dqce {
+        usage = usage.without_dqce();
+    }
+    Ok(usage)
 }
 
-/// The options of that name, and the name; without one, the model's own.
-pub fn preset(name: Option<&str>, model: &Model) -> Result<(String, Options)> {
-    let Some(name) = name else {
-        let own = &model.manifest.options;
-        let name = Preset::of_use(own).map_or("own", Preset::name);
-        return Ok((name.to_string(), own.clone()));
-    };
+/// The preset of that name.
+pub fn preset(name: &str) -> Result<Preset> {
     match Preset::ALL.into_iter().find(|preset| preset.name() == name) {
-        Some(preset) => Ok((name.to_string(), preset.options())),
-        None => bail!("`{name}` is no preset\nhint: choose balanced, reference or paper"),
+        Some(preset) => Ok(preset),
+        None => bail!("there is no preset `{name}`\nhint: choose balanced, reference or paper"),
     }
 }

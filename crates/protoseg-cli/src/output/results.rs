@@ -1,6 +1,6 @@
 //! The results of an evaluation as tables for a terminal.
 
-use protoseg::results::{ResultRow, Results};
+use protoseg::evaluate::{ResultRow, Results};
 
 use super::table;
 

@@ -7,8 +7,9 @@ use protoseg_testing::shared;
 use crate::run::protoseg;
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn check_counts_what_msrc_holds() {
-    let Some(root) = shared("data/msrc") else { return };
+    let root = shared("data/msrc");
     let root = root.to_str().unwrap();
     let text = protoseg(["data", "check", root]);
     assert_eq!(text.code, 0, "{}", text.stderr);
@@ -68,8 +69,9 @@ fn a_source_that_is_none_lists_the_benchmarks() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn supports_are_drawn_saved_and_the_same_for_a_seed() {
-    let Some(root) = shared("data/msrc") else { return };
+    let root = shared("data/msrc");
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("supports.json");
     let draw = |shots: &str, more: &[&str]| {

@@ -31,33 +31,61 @@ fn the_readmes_first_command_runs() {
     assert!(pack.stdout.contains("boat") && pack.stdout.contains("cup"), "{}", pack.stdout);
 }
 
-#[test]
-fn every_command_in_the_docs_is_one() {
-    let docs =
-        ["README.md", "docs/own-photos.md", "docs/performance.md", "docs/training.md"].map(read).join("\n");
-    let blocks = docs.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
-    for line in blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("protoseg ")) {
-        let verbs: Vec<&str> = line
-            .split_whitespace()
-            .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
-            .take(2)
-            .collect();
-        let verbs = if ["data", "classes", "bench"].contains(&verbs[0]) { &verbs[..] } else { &verbs[..1] };
-        let help = protoseg_in(Path::new("."), ["help"].iter().chain(verbs));
-        assert_eq!(help.code, 0, "`protoseg {line}`: {}", help.stderr);
-        for flag in line.split_whitespace().filter(|word| word.starts_with("--")) {
-            assert!(help.stdout.contains(flag), "`protoseg {line}`: no flag {flag}");
+/// The README and all of docs/.
+fn documents() -> Vec<PathBuf> {
+    let folder = fs::read_dir(repository().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut documents: Vec<PathBuf> =
+        folder.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect();
+    documents.push(repository().join("README.md"));
+    documents
+}
+
+/// Commands of ours in a document: lines of its blocks, and words between backticks.
+fn commands(document: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (i, part) in document.split("```").enumerate() {
+        if i % 2 == 1 {
+            let block = part.replace("\\\n", " ");
+            found.extend(block.lines().map(str::to_string));
+        } else {
+            found.extend(part.split('`').skip(1).step_by(2).map(|code| code.replace('\n', " ")));
         }
     }
+    found.iter().filter_map(|code| code.strip_prefix("protoseg ")).map(str::to_string).collect()
+}
+
+#[test]
+fn every_command_in_the_docs_is_one() {
+    let mut checked = 0;
+    for document in documents() {
+        for command in commands(&fs::read_to_string(&document).unwrap()) {
+            let place = format!("{}: `protoseg {command}`", document.display());
+            let words: Vec<&str> = command.split([' ', '[', ']', '=']).collect();
+            let n_verbs = match words[..] {
+                ["data", "prepare", ..] => 3,
+                ["data" | "classes" | "bench", ..] => 2,
+                _ => 1,
+            };
+            let is_verb = |word: &str| word.starts_with(|c: char| c.is_ascii_lowercase());
+            let verbs = words.iter().take(n_verbs).take_while(|word| is_verb(word));
+            let help = protoseg_in(Path::new("."), ["help"].iter().chain(verbs));
+            assert_eq!(help.code, 0, "{place}: {}", help.stderr);
+            let known: Vec<&str> =
+                help.stdout.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
+            for flag in words.iter().filter(|word| word.starts_with('-')) {
+                assert!(known.contains(flag), "{place}: no flag {flag}");
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 50, "only {checked} commands found");
 }
 
 #[test]
 fn links_in_the_docs_lead_somewhere() {
-    let mut docs: Vec<PathBuf> =
-        fs::read_dir(repository().join("docs")).unwrap().map(|e| e.unwrap().path()).collect();
-    docs.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| repository().join(name)));
-    for doc in docs.iter().filter(|doc| doc.extension().is_some_and(|ending| ending == "md")) {
-        let text = fs::read_to_string(doc).unwrap();
+    let more = ["CONTRIBUTING.md", "CHANGELOG.md"].map(|name| repository().join(name));
+    for doc in documents().into_iter().chain(more) {
+        let text = fs::read_to_string(&doc).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             if !link.starts_with("http") {
                 let target = doc.parent().unwrap().join(link.split('#').next().unwrap());
@@ -90,6 +118,17 @@ fn crates_use_only_what_lies_below_them() {
             assert!(below.contains(&used), "{name} uses {used}");
         }
     }
+}
+
+#[test]
+fn the_pinned_toolchain_is_the_oldest_supported() {
+    let value = |file: &str, key: &str| {
+        let text = read(file);
+        let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.trim_matches([' ', '=', '"']).to_string()
+    };
+    let (pinned, oldest) = (value("rust-toolchain.toml", "channel"), value("Cargo.toml", "rust-version"));
+    assert_eq!(pinned, format!("{oldest}.0"));
 }
 
 /// All files of a folder, or the file itself.

@@ -12,7 +12,10 @@ use protoseg::{
     decoder::DecoderKind,
     device::cpu,
     encoder::{EncoderConfig, ResNetConfig},
-    method::capl::{method::Method, options::Preset},
+    method::{
+        Method,
+        capl::{Ablation, Capl, Preset},
+    },
     model::{Manifest, Model, Training},
 };
 use protoseg_data::{
@@ -89,31 +92,16 @@ fn save_model(path: &Path, seed: u64) {
     let device = cpu();
     device.seed(seed);
     let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.125, ..ResNetConfig::new(10) });
-    let network = NetworkConfig {
-        encoder,
-        decoder: DecoderKind::Fcn,
-        dim: 16,
-        aux_head: false,
-        ..NetworkConfig::pspnet(10, 3)
-    };
-    let built = network.init(&device).unwrap();
+    let network = NetworkConfig { encoder, decoder: DecoderKind::Fcn, dim: 16, ..NetworkConfig::pspnet(10) };
     let manifest = Manifest {
-        format: 1,
+        format: Manifest::FORMAT,
         network,
         classes: Classes::new(&["background", "cow", "grass"], &[]).unwrap(),
-        method: Method::Capl,
-        options: Preset::Reference.options(),
+        method: Method::Capl(Capl::new(Ablation::Capl, Preset::Reference.options(), 3, false)),
         preprocess: Preprocess::imagenet(SIZE),
-        training: Training {
-            origin: "random weights".to_string(),
-            data: None,
-            fold: None,
-            novel_pixels: None,
-            seed: Some(seed),
-            selected: None,
-        },
+        training: Training { origin: "random weights".to_string(), seed: Some(seed), ..Training::default() },
     };
-    Model::new(manifest, built, &device).save(path).unwrap();
+    Model::random(manifest, &device).unwrap().save(path).unwrap();
 }
 
 const DUCK: &str = "--class duck=photo0.png:mask0.png,photo1.png:mask1.png";

@@ -1,7 +1,8 @@
 use super::*;
-use crate::golden::{Golden, worst};
+use crate::golden::Golden;
 use crate::{IGNORE, RowMap};
 use proptest::prelude::*;
+use protoseg_testing::assert_close;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -16,9 +17,9 @@ fn still(crop: usize) -> (Augment, AugmentDraw) {
 
 /// Compares one plan, in a crop that holds the whole result, with a golden picture of any shape.
 fn assert_golden(name: &str, change: impl FnOnce(&mut AugmentDraw)) {
-    let Some(golden) = Golden::open() else { return };
-    let (shape, want) = golden.floats(&format!("{name}.image"));
-    let (height, width) = (shape[0], shape[1]);
+    let golden = Golden::open();
+    let picture = format!("{name}.image");
+    let [height, width, _] = *golden.shape(&picture) else { panic!("{picture} is no picture") };
     let size = width.max(height);
     let (augment, mut plan) = still(size);
     change(&mut plan);
@@ -28,11 +29,12 @@ fn assert_golden(name: &str, change: impl FnOnce(&mut AugmentDraw)) {
     let pixels = || (0..height * width).map(|i| (at.1 + i / width) * size + at.0 + i % width);
     let got: Vec<f32> = pixels().flat_map(|i| [0, 1, 2].map(|c| image[c * size * size + i])).collect();
     let labels: Vec<u16> = pixels().map(|i| label.data[i]).collect();
-    assert!(worst(&got, &want) < 1e-2, "{name}: {}", worst(&got, &want));
+    assert_close(&picture, &got, golden.values(&picture), 1e-2);
     assert_eq!(labels, golden.label(&format!("{name}.label")).data, "{name}");
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn scaling_is_the_reference_s() {
     for scale in ["0.5", "0.83", "1.37", "2.0"] {
         assert_golden(&format!("scale_{scale}"), |plan| plan.scale = scale.parse().unwrap());
@@ -40,6 +42,7 @@ fn scaling_is_the_reference_s() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn rotation_is_the_reference_s() {
     for angle in ["-10.0", "10.0", "3.7"] {
         assert_golden(&format!("rotate_{angle}"), |plan| plan.rotate = Some(angle.parse().unwrap()));
@@ -47,16 +50,19 @@ fn rotation_is_the_reference_s() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn blur_is_the_reference_s() {
     assert_golden("blur", |plan| plan.blur = true);
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn flip_is_the_reference_s() {
     assert_golden("flip", |plan| plan.flip = true);
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn crop_and_padding_are_the_reference_s() {
     assert_golden("center_crop_161", |plan| plan.offset = ((267 - 161) / 2, (200 - 161) / 2));
     assert_golden("center_crop_321", |_| {});
@@ -97,7 +103,7 @@ proptest! {
         let (got, got_label) = augment.apply(&plan, &image, &label);
         let (want, want_label) = plain::apply(&augment, &plan, &image, &label);
         // 1e-3 on the 0..255 scale.
-        prop_assert!(worst(&got, &want) * 58.0 < 1e-3, "{} under {plan:?}", worst(&got, &want));
+        assert_close(&format!("{plan:?}"), &got, &want, 1e-3 / 58.0);
         prop_assert_eq!(got_label, want_label);
     }
 
@@ -118,7 +124,7 @@ proptest! {
         let augment = Augment { border: colour.map(f32::from), mean: [0.0; 3], std: [1.0; 3], ..augment };
         let (got, _) = augment.apply(&plan(&augment, seed, &image), &image, &label);
         for (plane, colour) in got.chunks_exact(augment.crop * augment.crop).zip(colour) {
-            prop_assert!(plane.iter().all(|value| (value - f32::from(colour)).abs() < 1e-3));
+            assert_close("colour", plane, &vec![f32::from(colour); plane.len()], 1e-3);
         }
     }
 

@@ -45,6 +45,7 @@ pub fn planes_row(square: &mut [f32], side: usize, y: usize, columns: Range<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protoseg_testing::assert_close;
 
     #[test]
     fn the_mean_becomes_zero_and_one_deviation_above_it_one() {
@@ -53,10 +54,7 @@ mod tests {
         let row = [[120.0, 110.0, 100.0, 9.0], [180.0, 160.0, 140.0, 9.0]];
         normalise.row(&row, planes_row(&mut data, 2, 1, 0..2));
         for plane in data.chunks_exact(4) {
-            assert!(
-                plane.iter().zip([7.0, 7.0, 0.0, 1.0]).all(|(got, want)| (got - want).abs() < 1e-6),
-                "{data:?}"
-            );
+            assert_close("plane", plane, &[7.0, 7.0, 0.0, 1.0], 1e-6);
         }
         assert_eq!(normalise.colour([120.0, 110.0, 100.0]), [data[2], data[6], data[10]]);
     }

@@ -1,24 +1,9 @@
-//! Small files that tests write, and the shared data where it is there.
+//! Small files that tests write.
 
 use std::path::{Path, PathBuf};
 
 use protoseg_core::{IGNORE, IdMap, Image};
 use protoseg_data::mask::encode_index_png;
-
-/// A file or folder of the shared data; `None`, said loudly, where this machine does not have it.
-pub fn shared(path: &str) -> Option<PathBuf> {
-    let full = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")).join(path);
-    if full.exists() {
-        return Some(full);
-    }
-    say_skipped(&full);
-    None
-}
-
-#[expect(clippy::print_stderr, reason = "a test that does not run must not pass in silence")]
-fn say_skipped(path: &Path) {
-    eprintln!("SKIPPED: {} is not there", path.display());
-}
 
 /// A folder that goes away with the test.
 pub struct Folder(pub tempfile::TempDir);

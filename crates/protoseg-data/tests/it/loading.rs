@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use protoseg_core::{Image, NovelPixels, Remap, RowMap};
 use protoseg_data::{Benchmark, DataError, LoadError, Loader, LoaderOptions, OnError, scan};
+use protoseg_testing::shared;
 
-use crate::fixture::{Folder, gradient, scene, shared};
+use crate::fixture::{Folder, gradient, scene};
 
 type Pairs = Loader<usize, Vec<(usize, Image, RowMap)>, DataError>;
 
@@ -24,8 +25,9 @@ fn options(workers: usize, on_error: OnError) -> LoaderOptions {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn real_photos_come_in_the_same_order_from_any_number_of_threads() {
-    let Some(root) = shared("data/msrc") else { return };
+    let root = shared("data/msrc");
     let benchmark = Arc::new(Benchmark::folder(&root).unwrap());
     let stats = scan(benchmark.dataset.as_ref(), "train").unwrap();
     let items =

@@ -7,8 +7,9 @@ use protoseg_core::{NovelPixels, SUPPORT_SEEDS};
 use protoseg_data::{
     Benchmark, CheckOptions, check, quiet, read_supports, resolve_supports, save_supports, scan,
 };
+use protoseg_testing::shared;
 
-use crate::fixture::{Folder, shared};
+use crate::fixture::Folder;
 
 /// (class, usable supports of at least 2000 pixels) by rising id.
 type Supports = [(&'static str, usize); 5];
@@ -22,8 +23,9 @@ const FIGURES: [(usize, usize, Supports); 3] = [
 ];
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn figures_of_every_fold_agree_with_the_known_ones() {
-    let Some(root) = shared("data/msrc") else { return };
+    let root = shared("data/msrc");
     let benchmark = Benchmark::open("msrc", Some(&root)).unwrap();
     assert_eq!((benchmark.train.as_str(), benchmark.val.as_deref()), ("train", Some("test")));
     let report = check(&benchmark, CheckOptions::default(), &quiet);
@@ -68,8 +70,9 @@ fn count_naively(root: &Path) -> (Vec<Counts>, Vec<HashSet<u8>>) {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn figures_agree_with_a_naive_count() {
-    let Some(root) = shared("data/msrc") else { return };
+    let root = shared("data/msrc");
     let (images, folds) = count_naively(&root);
     let report = check(&Benchmark::folder(&root).unwrap(), CheckOptions { images: false }, &quiet);
     for (fold, novel) in report.folds.iter().zip(folds) {
@@ -91,8 +94,9 @@ fn figures_agree_with_a_naive_count() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn supports_are_drawn_saved_and_replayed() {
-    let Some(root) = shared("data/msrc") else { return };
+    let root = shared("data/msrc");
     let benchmark = Benchmark::folder(&root).unwrap();
     let dataset = benchmark.dataset.as_ref();
     let stats = scan(dataset, &benchmark.train).unwrap();
@@ -140,8 +144,9 @@ fn supports_are_drawn_saved_and_replayed() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn kept_images_load_in_rows() {
-    let Some(root) = shared("data/msrc") else { return };
+    let root = shared("data/msrc");
     let benchmark = Benchmark::folder(&root).unwrap();
     let table = benchmark.dataset.classes();
     let fold = benchmark.fold(0).unwrap();

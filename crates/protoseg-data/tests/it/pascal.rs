@@ -6,8 +6,7 @@ use protoseg_core::{
     BaseUse, ClassId, ClassTable, FoldScheme, ImageStats, MIN_SUPPORT_PIXELS, NovelPixels, SupportUse,
 };
 use protoseg_data::reader::voc::VOC_CLASSES;
-
-use crate::fixture::shared;
+use protoseg_testing::shared;
 
 /// Pool and usable supports of each novel class.
 type Supports = [(usize, usize); 5];
@@ -46,8 +45,9 @@ fn read_counts(path: &Path, split: &str) -> Vec<ImageStats> {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn images_kept_and_usable_supports_of_every_fold() {
-    let Some(path) = shared("data/pascal-5i/classes.tsv") else { return };
+    let path = shared("data/pascal-5i/classes.tsv");
     let (train, val) = (read_counts(&path, "train_aug"), read_counts(&path, "val"));
     assert_eq!((train.len(), val.len()), (10_582, 1_449));
     let table = ClassTable::from_names(&VOC_CLASSES, &[255]).unwrap();

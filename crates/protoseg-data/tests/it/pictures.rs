@@ -4,8 +4,9 @@ use protoseg_core::{ClassTable, IdMap};
 use protoseg_data::picture::{image_size, read_image};
 use protoseg_data::reader::folder::{self, FolderOptions};
 use protoseg_data::{Benchmark, DataError, Dataset, MaskKind, SheetOptions, Size, contact_sheet};
+use protoseg_testing::shared;
 
-use crate::fixture::{Folder, gradient, scene, shared};
+use crate::fixture::{Folder, gradient, scene};
 
 /// A JPEG of 32 x 16, dark but for its upper left quarter, with an EXIF orientation.
 fn oriented_jpeg(orientation: u8) -> Vec<u8> {
@@ -70,6 +71,7 @@ fn jpegs_are_what_libjpeg_turbo_makes_of_them() {
         };
         let (got, want) = (read("jpg"), read("png"));
         assert_eq!((got.width, got.height), (53, 37));
+        assert_eq!((want.width, want.height), (53, 37));
         let differ = got.data.iter().zip(&want.data).filter(|(got, want)| got != want).count();
         assert_eq!(differ, 0, "{name}: values that differ");
     }
@@ -133,8 +135,9 @@ fn a_contact_sheet_shows_masks_over_images() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn a_contact_sheet_of_real_photos() {
-    let Some(root) = shared("data/msrc") else { return };
+    let root = shared("data/msrc");
     let benchmark = Benchmark::folder(&root).unwrap();
     let indices: Vec<usize> = (0..12).collect();
     let sheet = contact_sheet(benchmark.dataset.as_ref(), &indices, SheetOptions::default()).unwrap();

@@ -2,8 +2,10 @@
 //!
 //! Maps are `[batch, height, width, channels]` here: the channels of a pixel lie together. A pixel is then a row of a matrix
 //! product as it lies, so is a transformed tile of Winograd's algorithm, and nothing is ever packed but weights, which are
-//! packed once. Batch-norm is in the weights and in the bias; bias, shortcut and ReLU are added to sums in registers.
+//! packed once. Batch-norm is in the weights and in the bias; bias, shortcut and activation are applied to sums in
+//! registers.
 
+mod depthwise;
 mod gather;
 mod panels;
 mod pool;
@@ -15,16 +17,17 @@ pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
 pub use pool::{average_pool, cells, max_pool_3x3};
 pub use transpose::transpose;
 
-use crate::{ConvShape, winograd::grid::Grid};
+use crate::{Activation, ConvShape, winograd::grid::Grid};
+use depthwise::Depthwise;
 use winograd::Winograd;
 
-/// A convolution whose weights never change.
+/// A convolution whose weights never change and are packed once.
 #[derive(Clone, Debug)]
-pub struct FixedConv {
+pub struct PackedConv {
     shape: ConvShape,
     kernel: Kernel,
     bias: Vec<Lanes>,
-    relu: bool,
+    activation: Activation,
 }
 
 #[derive(Clone, Debug)]
@@ -36,11 +39,13 @@ enum Kernel {
     Winograd(Winograd),
     /// A product for each of the 3x3 taps.
     Taps(Vec<Panels>),
+    Depthwise(Depthwise),
 }
 
-impl FixedConv {
-    /// `weight` is `[to, from, kernel, kernel]`, `bias` one value an output channel.
-    pub fn new(shape: ConvShape, weight: &[f32], bias: &[f32], relu: bool) -> Self {
+impl PackedConv {
+    /// `weight` is `[to, from / groups, kernel, kernel]`, `bias` one value per output channel.
+    pub fn new(shape: ConvShape, weight: &[f32], bias: &[f32], activation: Activation) -> Self {
+        assert!(shape.is_supported(), "no kernel for the groups of {shape:?}");
         assert_eq!(weight.len(), shape.weight_len(), "weight of {shape:?}");
         assert_eq!(bias.len(), shape.to, "bias of {shape:?}");
         let taps = shape.kernel * shape.kernel;
@@ -48,9 +53,11 @@ impl FixedConv {
         if let Some(point) = shape.middle_tap() {
             let kernel =
                 Kernel::Rows(Panels::new(shape.from, shape.to, |c, o| weight[(o * shape.from + c) * 9 + 4]));
-            return Self { shape: point, kernel, bias, relu };
+            return Self { shape: point, kernel, bias, activation };
         }
-        let kernel = if shape.is_pointwise() {
+        let kernel = if shape.is_depthwise() {
+            Kernel::Depthwise(Depthwise::new(&shape, weight))
+        } else if shape.is_pointwise() {
             Kernel::Rows(Panels::new(shape.from, shape.to, |c, o| weight[o * shape.from + c]))
         } else if crate::winograd::suits(&shape) && !fewer_taps(&shape) {
             Kernel::Winograd(Winograd::new(&shape, weight))
@@ -63,10 +70,10 @@ impl FixedConv {
                 weight[(o * shape.from + c) * taps + tap]
             }))
         };
-        Self { shape, kernel, bias, relu }
+        Self { shape, kernel, bias, activation }
     }
 
-    /// `input` convolved, plus the bias, plus `add`, then ReLU if this convolution has one. Rows of `out`, and those of
+    /// `input` convolved, plus the bias, plus `add`, then the activation. Rows of `out`, and those of
     /// `add`, are pixels and `stride` apart, the channels first in each: other values between them stay as they are.
     pub fn run(&self, input: &[f32], add: Option<&[f32]>, out: &mut [f32], stride: usize) {
         let shape = &self.shape;
@@ -75,12 +82,13 @@ impl FixedConv {
         assert!(stride >= shape.to, "pixels of {} channels cannot be {stride} apart", shape.to);
         assert_eq!(out.len().div_ceil(stride), pixels, "output of {shape:?}");
         assert!(out.len() >= (pixels.max(1) - 1) * stride + shape.to, "the last pixel of {shape:?}");
-        let finish = Finish { bias: Some(&self.bias), add, relu: self.relu };
+        let finish = Finish { bias: Some(&self.bias), add, activation: self.activation };
         match &self.kernel {
             Kernel::Rows(weight) => multiply(input, weight, finish, out, stride),
             Kernel::Gather(weight) => gather::run(shape, input, weight, finish, out, stride),
             Kernel::Taps(taps) => taps::run(shape, input, taps, finish, out, stride),
             Kernel::Winograd(winograd) => winograd.run(shape, input, finish, out, stride),
+            Kernel::Depthwise(depthwise) => depthwise.run(shape, input, finish, out, stride),
         }
     }
 
@@ -94,6 +102,7 @@ impl FixedConv {
             Kernel::Rows(_) => "product".to_string(),
             Kernel::Gather(_) => "windows".to_string(),
             Kernel::Taps(_) => "taps".to_string(),
+            Kernel::Depthwise(_) => "depthwise".to_string(),
             Kernel::Winograd(winograd) => format!("winograd {}", winograd.tile_side()),
         }
     }
@@ -104,6 +113,7 @@ impl FixedConv {
             Kernel::Rows(weight) | Kernel::Gather(weight) => weight.bytes(),
             Kernel::Taps(taps) => taps.iter().map(Panels::bytes).sum(),
             Kernel::Winograd(winograd) => winograd.weight_bytes(),
+            Kernel::Depthwise(depthwise) => depthwise.weight_bytes(),
         }
     }
 
@@ -115,12 +125,11 @@ impl FixedConv {
             Kernel::Winograd(winograd) => winograd.products(),
             _ => shape.batch * shape.out_plane() * shape.kernel * shape.kernel,
         };
-        (products * shape.from * shape.to) as u64
+        (products * (shape.from / shape.groups) * shape.to) as u64
     }
 }
 
 /// Whether the taps that lie on the map are fewer than the products of Winograd's algorithm.
 fn fewer_taps(shape: &ConvShape) -> bool {
-    let same = shape.kernel == 3 && shape.stride == 1 && shape.padding == shape.dilation;
-    same && shape.dilation > 1 && taps::products(shape) < Grid::cheapest(shape).1
+    shape.is_same_3x3() && shape.dilation > 1 && taps::products(shape) < Grid::cheapest(shape).1
 }

@@ -3,7 +3,10 @@
 
 use rayon::prelude::*;
 
-use crate::simd::{Simd, Work, fast};
+use crate::{
+    Activation,
+    simd::{Simd, Work, fast},
+};
 
 /// Columns of a panel.
 pub const LANES: usize = 16;
@@ -58,14 +61,14 @@ pub fn lanes(values: &[f32]) -> Vec<Lanes> {
     values.chunks(LANES).map(part).collect()
 }
 
-/// What is done to the sums of a product before they are stored: `max(sum + bias + add, 0)`, each part if it is there.
+/// What is done to the sums of a product before they are stored: `activation(sum + bias + add)`, each part if it is there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finish<'a> {
-    /// One value a column, in lanes.
+    /// One value per column, in lanes.
     pub bias: Option<&'a [Lanes]>,
     /// Laid out as the result.
     pub add: Option<&'a [f32]>,
-    pub relu: bool,
+    pub activation: Activation,
 }
 
 /// `out = finish(left right)`: as many rows of `left` as there are in `out`, whose rows are `stride` apart.
@@ -182,9 +185,7 @@ impl Block<'_> {
                     sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
                 }
             }
-            if self.finish.relu {
-                sums.as_flattened_mut().iter_mut().for_each(|sum| *sum = sum.max(0.0));
-            }
+            self.finish.activation.apply(sums.as_flattened_mut());
         }
         for (r, sums) in sums.iter().enumerate() {
             write(&mut self.out[at(r)..], sums, width);

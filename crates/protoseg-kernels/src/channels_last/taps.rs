@@ -69,9 +69,7 @@ pub fn run(
             if let Some(add) = add {
                 out.iter_mut().zip(&add[pixel * stride..]).for_each(|(out, add)| *out += add);
             }
-            if finish.relu {
-                out.iter_mut().for_each(|out| *out = out.max(0.0));
-            }
+            finish.activation.apply(out);
         }
     });
 }

@@ -1,7 +1,7 @@
 //! 3x3 convolutions of stride 1 with constant weights (see [`crate::winograd`] for the algorithm).
 //!
 //! A task takes some tiles through all of it: transform, one product for each place in a transformed tile, and the
-//! transform back with bias, shortcut and ReLU. Its intermediate values stay in the caches.
+//! transform back with bias, shortcut and activation. Its intermediate values stay in the caches.
 
 use rayon::prelude::*;
 
@@ -218,6 +218,7 @@ impl<const M: usize, const N: usize> Work for CollectTiles<'_, '_, M, N> {
         let Self { shape, products, tiles, pixels, finish, stride } = self;
         let place_len = apart(tiles.len() * shape.to);
         let mut room = Room::<N, M>::new();
+        let [least, most] = finish.activation.limits();
         for (tile, (corner, mut pixels)) in tiles.iter().zip(pixels).enumerate() {
             let adds: [[Option<&[f32]>; M]; M] = std::array::from_fn(|j| {
                 std::array::from_fn(|i| {
@@ -242,8 +243,8 @@ impl<const M: usize, const N: usize> Work for CollectTiles<'_, '_, M, N> {
                         read(&mut lanes, &add[channel..], width);
                         more.iter_mut().zip(lanes).for_each(|(more, add)| *more += add);
                     }
-                    let least = if finish.relu { 0.0 } else { f32::NEG_INFINITY };
-                    let out: Lanes = std::array::from_fn(|lane| (sums[lane] + more[lane]).max(least));
+                    let out: Lanes =
+                        std::array::from_fn(|lane| (sums[lane] + more[lane]).max(least).min(most));
                     write(&mut pixel[channel..], &out, width);
                 }
             }

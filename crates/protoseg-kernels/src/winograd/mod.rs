@@ -27,9 +27,8 @@ const BLOCK: usize = 512;
 /// Whether this kernel is the fast one: it needs channels for its products to be worth the transforms, and maps that tiles
 /// do not overhang by far.
 pub fn suits(shape: &ConvShape) -> bool {
-    let square = shape.kernel == 3 && shape.stride == 1 && shape.padding == shape.dilation;
     let (_, products) = Grid::cheapest_in_training(shape);
-    square && shape.from.min(shape.to) >= 16 && 5 * products < 4 * 9 * shape.in_plane()
+    shape.is_same_3x3() && shape.from.min(shape.to) >= 16 && 5 * products < 4 * 9 * shape.in_plane()
 }
 
 /// Calls a function of a tile's two sides, given as values, with them as constants.

@@ -23,32 +23,49 @@ use protoseg_kernels::{ConvShape, conv_forward, conv_input_grad, conv_weight_gra
 pub(crate) struct ConvGeometry {
     pub stride: usize,
     pub dilation: usize,
+    /// Zeros above and to the left.
     pub padding: usize,
+    /// Zeros below and to the right.
+    pub padding_after: usize,
+    pub groups: usize,
+}
+
+impl ConvGeometry {
+    pub const fn pointwise() -> Self {
+        Self { stride: 1, dilation: 1, padding: 0, padding_after: 0, groups: 1 }
+    }
+
+    pub fn of(conv: &Conv2d) -> Self {
+        let PaddingConfig2d::Explicit(padding, _, padding_after, _) = conv.padding else {
+            unreachable!("convolutions of this crate are padded explicitly")
+        };
+        let (stride, dilation) = (conv.stride[0], conv.dilation[0]);
+        Self { stride, dilation, padding, padding_after, groups: conv.groups }
+    }
+
+    /// The convolution of `[batch, from, height, width]` to `to` channels.
+    pub fn shape(self, [batch, from, height, width]: [usize; 4], to: usize, kernel: usize) -> ConvShape {
+        let Self { stride, dilation, padding, padding_after, groups } = self;
+        ConvShape { batch, from, to, height, width, kernel, stride, dilation, padding, padding_after, groups }
+    }
 }
 
 /// What `conv.forward(input)` gives.
 pub(crate) fn conv(conv: &Conv2d, input: Tensor<4>) -> Tensor<4> {
-    let PaddingConfig2d::Explicit(padding, ..) = conv.padding else {
-        unreachable!("convolutions of this crate are padded explicitly")
-    };
-    let geometry = ConvGeometry { stride: conv.stride[0], dilation: conv.dilation[0], padding };
-    let out = conv2d(input, conv.weight.val(), geometry);
+    let out = conv2d(input, conv.weight.val(), ConvGeometry::of(conv));
     match &conv.bias {
         Some(bias) => out + bias.val().reshape([1, -1, 1, 1]),
         None => out,
     }
 }
 
-/// `[batch, from, h, w]` convolved with a square `[to, from, k, k]`.
+/// `[batch, from, h, w]` convolved with a square `[to, from / groups, k, k]`.
 pub(crate) fn conv2d(input: Tensor<4>, weight: Tensor<4>, geometry: ConvGeometry) -> Tensor<4> {
     if !is_cpu(&input.device()) || input.dtype() != DType::F32 {
-        let ConvGeometry { stride, dilation, padding } = geometry;
-        return module::conv2d(
-            input,
-            weight,
-            None,
-            ConvOptions::new([stride; 2], [padding; 2], [dilation; 2], 1),
-        );
+        let ConvGeometry { stride, dilation, padding, padding_after, groups } = geometry;
+        let padding = [(padding, padding_after); 2];
+        let options = ConvOptions::new_with_padding([stride; 2], padding, [dilation; 2], groups);
+        return module::conv2d(input, weight, None, options);
     }
     let out = <Dispatch as Kernels>::convolve(input.into_dispatch(), weight.into_dispatch(), geometry);
     Tensor::from_dispatch(out)
@@ -133,7 +150,7 @@ impl Backward<Flex, 2> for Convolution {
             let weight_grad = conv_weight_grad(&shape, values(&input), values(&grad));
             grads.register::<Flex>(
                 node.id,
-                tensor(weight_grad, [shape.to, shape.from, shape.kernel, shape.kernel]),
+                tensor(weight_grad, [shape.to, shape.from / shape.groups, shape.kernel, shape.kernel]),
             );
         }
     }
@@ -144,10 +161,11 @@ fn conv_shape(input: &FloatTensor<Flex>, weight: &FloatTensor<Flex>, geometry: C
 }
 
 fn shape_of(
-    [batch, from, height, width]: [usize; 4],
+    input: [usize; 4],
     [to, weight_from, kernel, kernel_width]: [usize; 4],
-    ConvGeometry { stride, dilation, padding }: ConvGeometry,
+    geometry: ConvGeometry,
 ) -> ConvShape {
-    assert_eq!([from, kernel], [weight_from, kernel_width], "channels and kernel of input and weight");
-    ConvShape { batch, from, to, height, width, kernel, stride, dilation, padding }
+    let from = weight_from * geometry.groups;
+    assert_eq!([input[1], kernel], [from, kernel_width], "channels and kernel of input and weight");
+    geometry.shape(input, to, kernel)
 }

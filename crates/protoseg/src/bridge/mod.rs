@@ -12,7 +12,7 @@ use burn::{
 use protoseg_kernels::channels_last::transpose;
 
 pub(crate) use conv::{ConvGeometry, conv, conv2d};
-pub(crate) use norm::{Then, norm_eval, norm_train};
+pub(crate) use norm::{Then, activate, norm_eval, norm_train};
 pub(crate) use pixel_loss::{PixelTargets, pixel_loss};
 
 /// Whether a device's tensors are slices of this process.

@@ -1,4 +1,4 @@
-//! Batch normalisation in training, with the shortcut and the ReLU behind it.
+//! Batch normalisation, with the shortcut and the activation after it.
 
 use burn::{
     backend::{
@@ -14,17 +14,35 @@ use burn::{
     },
     tensor::{DType, Tensor, activation::relu, module},
 };
-use protoseg_kernels::{NormGrads, NormShape, norm_apply, norm_backward, norm_forward};
+use protoseg_kernels::{Activation, NormGrads, NormShape, norm_apply, norm_backward, norm_forward};
 
 use super::{is_cpu, tensor, values};
 
-/// What happens to the normalised values.
-#[allow(clippy::large_enum_variant)] // one a call, never stored
-pub(crate) enum Then {
-    Nothing,
-    Relu,
-    /// A shortcut is added, then ReLU.
-    AddRelu(Tensor<4>),
+/// What happens to the values after a layer: a shortcut is added if there is one, then the activation.
+#[derive(Default)]
+pub(crate) struct Then {
+    pub add: Option<Tensor<4>>,
+    pub activation: Activation,
+}
+
+impl Then {
+    /// By operations of Burn.
+    pub fn apply(self, values: Tensor<4>) -> Tensor<4> {
+        let values = match self.add {
+            Some(shortcut) => values + shortcut,
+            None => values,
+        };
+        activate(values, self.activation)
+    }
+}
+
+/// The activation by operations of Burn.
+pub(crate) fn activate(values: Tensor<4>, activation: Activation) -> Tensor<4> {
+    match activation {
+        Activation::None => values,
+        Activation::Relu => relu(values),
+        Activation::Relu6 => values.clamp(0.0, 6.0),
+    }
 }
 
 /// `[batch, channels, h, w]` normalised by its own statistics, and those: mean and biased variance.
@@ -38,19 +56,15 @@ pub(crate) fn norm_train(
     if !is_cpu(&input.device()) || input.dtype() != DType::F32 {
         let module::BatchNormTrainOutput { output, mean, variance } =
             module::batch_norm_train(input, weight, bias, epsilon);
-        let output = match then {
-            Then::Nothing => output,
-            Then::Relu => relu(output),
-            Then::AddRelu(shortcut) => relu(output + shortcut),
-        };
-        return (output, mean, variance);
+        return (then.apply(output), mean, variance);
     }
     let (input, weight, bias) = (input.into_dispatch(), weight.into_dispatch(), bias.into_dispatch());
-    let (output, mean, variance) = match then {
-        Then::Nothing => <Dispatch as NormKernels>::normalise(input, weight, bias, epsilon, false),
-        Then::Relu => <Dispatch as NormKernels>::normalise(input, weight, bias, epsilon, true),
-        Then::AddRelu(shortcut) => {
-            <Dispatch as NormKernels>::normalise_add(input, weight, bias, shortcut.into_dispatch(), epsilon)
+    let Then { add, activation } = then;
+    let (output, mean, variance) = match add {
+        None => <Dispatch as NormKernels>::normalise(input, weight, bias, epsilon, activation),
+        Some(add) => {
+            let add = add.into_dispatch();
+            <Dispatch as NormKernels>::normalise_add(input, weight, bias, add, epsilon, activation)
         }
     };
     (Tensor::from_dispatch(output), Tensor::from_dispatch(mean), Tensor::from_dispatch(variance))
@@ -66,24 +80,16 @@ pub(crate) fn norm_eval(
     let device = input.device();
     if device.is_autodiff() || !is_cpu(&device) || input.dtype() != DType::F32 {
         let output = module::batch_norm(input, weight, bias, mean, variance, epsilon);
-        return match then {
-            Then::Nothing => output,
-            Then::Relu => relu(output),
-            Then::AddRelu(shortcut) => relu(output + shortcut),
-        };
+        return then.apply(output);
     }
     let data =
         |tensor: Tensor<1>| tensor.try_into_vec_as::<f32>().expect("parameters are of single precision");
     let [weight, bias, mean, variance] = [weight, bias, mean, variance].map(data);
-    let (shortcut, relu) = match then {
-        Then::Nothing => (None, false),
-        Then::Relu => (None, true),
-        Then::AddRelu(shortcut) => (Some(shortcut.into_dispatch()), true),
-    };
-    let known = Known { weight, bias, mean, variance, epsilon, relu };
-    let output = match shortcut {
+    let Then { add, activation } = then;
+    let known = Known { weight, bias, mean, variance, epsilon, activation };
+    let output = match add {
         None => <Dispatch as EvalKernels>::apply(input.into_dispatch(), known),
-        Some(shortcut) => <Dispatch as EvalKernels>::apply_add(input.into_dispatch(), shortcut, known),
+        Some(add) => <Dispatch as EvalKernels>::apply_add(input.into_dispatch(), add.into_dispatch(), known),
     };
     Tensor::from_dispatch(output)
 }
@@ -96,7 +102,7 @@ struct Known {
     mean: Vec<f32>,
     variance: Vec<f32>,
     epsilon: f64,
-    relu: bool,
+    activation: Activation,
 }
 
 #[backend_extension(Flex)]
@@ -119,12 +125,12 @@ impl EvalKernels for Flex {
 /// In place where nobody else holds the maps, as behind a convolution.
 fn apply(input: FloatTensor<Flex>, shortcut: Option<&FloatTensor<Flex>>, known: &Known) -> FloatTensor<Flex> {
     let dims: [usize; 4] = input.shape().dims();
-    let Known { weight, bias, mean, variance, epsilon, relu } = known;
+    let Known { weight, bias, mean, variance, epsilon, activation } = known;
     let shape = norm_shape(dims, *epsilon);
     let shortcut = shortcut.map(values);
     let is_whole = input.is_contiguous() && input.storage::<f32>().len() == dims.iter().product::<usize>();
     let mut maps = if is_whole { input } else { tensor(values(&input.to_contiguous()).to_vec(), dims) };
-    norm_apply(&shape, maps.storage_mut::<f32>(), weight, bias, mean, variance, shortcut, *relu);
+    norm_apply(&shape, maps.storage_mut::<f32>(), weight, bias, mean, variance, shortcut, *activation);
     maps
 }
 
@@ -138,7 +144,7 @@ trait NormKernels: Backend {
         weight: FloatTensor<Self>,
         bias: FloatTensor<Self>,
         epsilon: f64,
-        relu: bool,
+        activation: Activation,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
 
     fn normalise_add(
@@ -147,6 +153,7 @@ trait NormKernels: Backend {
         bias: FloatTensor<Self>,
         shortcut: FloatTensor<Self>,
         epsilon: f64,
+        activation: Activation,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
 }
 
@@ -156,9 +163,9 @@ impl NormKernels for Flex {
         weight: FloatTensor<Self>,
         bias: FloatTensor<Self>,
         epsilon: f64,
-        relu: bool,
+        activation: Activation,
     ) -> Outputs<Self> {
-        forward(input, weight, bias, None, epsilon, relu)
+        forward(input, weight, bias, None, epsilon, activation)
     }
 
     fn normalise_add(
@@ -167,8 +174,9 @@ impl NormKernels for Flex {
         bias: FloatTensor<Self>,
         shortcut: FloatTensor<Self>,
         epsilon: f64,
+        activation: Activation,
     ) -> Outputs<Self> {
-        forward(input, weight, bias, Some(shortcut), epsilon, true)
+        forward(input, weight, bias, Some(shortcut), epsilon, activation)
     }
 }
 
@@ -178,7 +186,7 @@ impl<C: CheckpointStrategy> NormKernels for Autodiff<Flex, C> {
         weight: FloatTensor<Self>,
         bias: FloatTensor<Self>,
         epsilon: f64,
-        relu: bool,
+        activation: Activation,
     ) -> Outputs<Self> {
         let nodes = [input.node(), weight.node(), bias.node()];
         let prep = Normalisation.prepare::<C>(nodes).compute_bound().stateful();
@@ -190,11 +198,9 @@ impl<C: CheckpointStrategy> NormKernels for Autodiff<Flex, C> {
                     weight.into_primitive(),
                     bias.into_primitive(),
                     epsilon,
-                    relu,
+                    activation,
                 );
-                let rectified = relu.then(|| output.clone());
-                let state =
-                    NormState { saved, rectified, mean: mean.clone(), variance: variance.clone(), epsilon };
+                let state = NormState::new(saved, activation, &output, &mean, &variance, epsilon);
                 (prep.finish(state, output), mean, variance)
             }
             OpsKind::UnTracked(prep) => {
@@ -203,7 +209,7 @@ impl<C: CheckpointStrategy> NormKernels for Autodiff<Flex, C> {
                     weight.into_primitive(),
                     bias.into_primitive(),
                     epsilon,
-                    relu,
+                    activation,
                 );
                 (prep.finish(output), mean, variance)
             }
@@ -217,6 +223,7 @@ impl<C: CheckpointStrategy> NormKernels for Autodiff<Flex, C> {
         bias: FloatTensor<Self>,
         shortcut: FloatTensor<Self>,
         epsilon: f64,
+        activation: Activation,
     ) -> Outputs<Self> {
         let nodes = [input.node(), weight.node(), bias.node(), shortcut.node()];
         let prep = Normalisation.prepare::<C>(nodes).compute_bound().stateful();
@@ -229,10 +236,9 @@ impl<C: CheckpointStrategy> NormKernels for Autodiff<Flex, C> {
                     bias.into_primitive(),
                     shortcut.into_primitive(),
                     epsilon,
+                    activation,
                 );
-                let rectified = Some(output.clone());
-                let state =
-                    NormState { saved, rectified, mean: mean.clone(), variance: variance.clone(), epsilon };
+                let state = NormState::new(saved, activation, &output, &mean, &variance, epsilon);
                 (prep.finish(state, output), mean, variance)
             }
             OpsKind::UnTracked(prep) => {
@@ -242,6 +248,7 @@ impl<C: CheckpointStrategy> NormKernels for Autodiff<Flex, C> {
                     bias.into_primitive(),
                     shortcut.into_primitive(),
                     epsilon,
+                    activation,
                 );
                 (prep.finish(output), mean, variance)
             }
@@ -253,15 +260,31 @@ impl<C: CheckpointStrategy> NormKernels for Autodiff<Flex, C> {
 #[derive(Debug)]
 struct Normalisation;
 
-/// What the gradients need. The output behind a ReLU is the next convolution's input, so keeping it costs nothing.
+/// What the gradients need. The output of an activation is the next convolution's input, so keeping it costs nothing.
 #[derive(Clone, Debug)]
 struct NormState {
     /// Input and weight.
     saved: [NodeId; 2],
-    rectified: Option<FloatTensor<Flex>>,
+    activation: Activation,
+    /// Of an activation.
+    output: Option<FloatTensor<Flex>>,
     mean: FloatTensor<Flex>,
     variance: FloatTensor<Flex>,
     epsilon: f64,
+}
+
+impl NormState {
+    fn new(
+        saved: [NodeId; 2],
+        activation: Activation,
+        output: &FloatTensor<Flex>,
+        mean: &FloatTensor<Flex>,
+        variance: &FloatTensor<Flex>,
+        epsilon: f64,
+    ) -> Self {
+        let output = (activation != Activation::None).then(|| output.clone());
+        Self { saved, activation, output, mean: mean.clone(), variance: variance.clone(), epsilon }
+    }
 }
 
 impl Backward<Flex, 3> for Normalisation {
@@ -313,7 +336,7 @@ fn forward(
     bias: FloatTensor<Flex>,
     shortcut: Option<FloatTensor<Flex>>,
     epsilon: f64,
-    relu: bool,
+    activation: Activation,
 ) -> Outputs<Flex> {
     let (input, weight, bias) = (input.to_contiguous(), weight.to_contiguous(), bias.to_contiguous());
     let shortcut = shortcut.map(|shortcut| shortcut.to_contiguous());
@@ -324,7 +347,7 @@ fn forward(
         values(&weight),
         values(&bias),
         shortcut.as_ref().map(values),
-        relu,
+        activation,
     );
     (tensor(out.output, dims), tensor(out.mean, [dims[1]]), tensor(out.variance, [dims[1]]))
 }
@@ -344,7 +367,8 @@ fn backward(
         values(&weight),
         values(&state.mean),
         values(&state.variance),
-        state.rectified.as_ref().map(values),
+        state.activation,
+        state.output.as_ref().map(values),
         values(&grad),
         with_shortcut,
     )

@@ -1,11 +1,11 @@
 //! Atrous spatial pyramid pooling (DeepLab-V3): a 1x1, three dilated 3x3 and the image's mean, side by side.
 
-use burn::{
-    module::Module,
-    tensor::{Device, Tensor, module::adaptive_avg_pool2d},
-};
+use burn::{module::Module, tensor::Device};
 
-use crate::nn::{Conv, ConvNorm, Cost};
+use crate::{
+    graph::{Graph, Node},
+    nn::{Conv, ConvNorm},
+};
 
 /// `[batch, from, h, w]` -> `[batch, 5 * to, h, w]`.
 #[derive(Module, Debug)]
@@ -27,21 +27,18 @@ impl Aspp {
         }
     }
 
-    pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let [batch, _, height, width] = x.dims();
-        let pooled = self.pool.forward_relu(adaptive_avg_pool2d(x.clone(), [1, 1]));
-        let [_, channels, _, _] = pooled.dims();
-        let mut branches = vec![self.point.forward_relu(x.clone())];
-        branches.extend(self.atrous.iter().map(|conv| conv.forward_relu(x.clone())));
-        branches.push(pooled.expand([batch, channels, height, width]));
-        Tensor::cat(branches, 1)
-    }
-
-    pub(super) fn cost(&self, cost: &mut Cost, size: [usize; 2]) {
-        self.point.cost(cost, size);
-        for conv in &self.atrous {
-            conv.cost(cost, size);
+    pub(super) fn describe<'a>(&'a self, graph: &mut Graph<'a>, name: &str, x: Node) -> Node {
+        let pooled = graph.average_pool(format!("{name}.mean"), x, 1);
+        let pooled = graph.conv_norm(format!("{name}.pool"), &self.pool, pooled);
+        let pooled = graph.relu(pooled);
+        let context = graph.resize(pooled, x);
+        let point = graph.conv_norm(format!("{name}.point"), &self.point, x);
+        let mut parts = vec![graph.relu(point)];
+        for (index, conv) in self.atrous.iter().enumerate() {
+            let atrous = graph.conv_norm(format!("{name}.atrous.{index}"), conv, x);
+            parts.push(graph.relu(atrous));
         }
-        self.pool.cost(cost, [1, 1]);
+        parts.push(context);
+        graph.concat(name, parts)
     }
 }

@@ -4,21 +4,16 @@ mod aspp;
 mod ppm;
 mod projector;
 
-use burn::{
-    module::Module,
-    nn::conv::Conv2d,
-    tensor::{Device, Tensor},
-};
+use burn::{module::Module, nn::conv::Conv2d, tensor::Device};
 use serde::{Deserialize, Serialize};
 
 pub use aspp::Aspp;
 pub use ppm::Ppm;
-pub(crate) use ppm::{BINS as PYRAMID_BINS, TAPS as PYRAMID_TAPS, pyramid_spread};
 pub use projector::Projector;
 
 use crate::{
-    bridge,
-    nn::{Conv, ConvNorm, Cost, Dropout2d},
+    graph::{Graph, Node},
+    nn::{Conv, ConvNorm, Dropout2d},
 };
 
 /// Which decoder.
@@ -33,20 +28,27 @@ pub enum DecoderKind {
     Fcn,
     /// One 1x1 convolution and nothing else, as in PANet-style models.
     Project,
+    /// The encoder's last map as it is, as in PANet (Wang et al. 2019).
+    #[serde(rename = "none")]
+    Identity,
 }
 
 /// Any decoder. `[batch, channels, h, w]` -> `[batch, dim, h, w]`, signed.
 #[derive(Module, Debug)]
-#[allow(clippy::large_enum_variant)] // one a network; an indirection would serve nobody
+#[allow(clippy::large_enum_variant)] // one per network; an indirection would serve nobody
 pub enum Decoder {
     PspNet(PspNet),
     DeepLabV3(DeepLabV3),
     Fcn(Projector),
     Project(Conv2d),
+    Identity(Identity),
 }
 
-/// Pyramid pooling and projector. They are one module because the projector's first convolution is computed through
-/// the pyramid (see [`Ppm::project`]).
+/// No layers.
+#[derive(Module, Debug)]
+pub struct Identity {}
+
+/// Pyramid pooling, projector.
 #[derive(Module, Debug)]
 pub struct PspNet {
     pub ppm: Ppm,
@@ -66,7 +68,7 @@ pub struct DeepLabV3 {
 pub struct DecoderShape {
     /// Channels of the encoder's last map.
     pub from: usize,
-    /// Dimension of the embedding.
+    /// Dimension of the embedding; with [`DecoderKind::Identity`] it is `from`.
     pub dim: usize,
     pub dropout: f64,
     /// The encoder's output stride, which sets the atrous rates.
@@ -93,47 +95,29 @@ impl DecoderKind {
             }
             Self::Fcn => Decoder::Fcn(projector(from)),
             Self::Project => Decoder::Project(Conv::new(from, dim, 1).bias().init(device)),
+            Self::Identity => Decoder::Identity(Identity {}),
         }
     }
 }
 
 impl Decoder {
-    pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+    /// The decoder's layers on the encoder's last map; returns the node of the features.
+    pub(crate) fn describe<'a>(&'a self, graph: &mut Graph<'a>, x: Node) -> Node {
         match self {
-            Self::PspNet(PspNet { ppm, projector }) => projector.finish(ppm.project(x, &projector.conv.conv)),
-            Self::DeepLabV3(head) => {
-                let merged = head.merge.forward_relu(head.aspp.forward(x));
-                head.projector.forward(head.dropout.forward(merged))
-            }
-            Self::Fcn(projector) => projector.forward(x),
-            Self::Project(conv) => bridge::conv(conv, x),
-        }
-    }
-
-    /// Notes the decoder's convolutions as the paper states them, without the pyramid shortcut.
-    pub(crate) fn cost(&self, cost: &mut Cost, size: [usize; 2]) {
-        match self {
-            Self::PspNet(head) => {
-                head.ppm.cost(cost);
-                head.projector.cost(cost, size);
+            Self::PspNet(PspNet { ppm, projector }) => {
+                let pyramid = ppm.describe(graph, "decoder.ppm", x);
+                projector.describe(graph, "decoder.projector", pyramid)
             }
             Self::DeepLabV3(head) => {
-                head.aspp.cost(cost, size);
-                head.merge.cost(cost, size);
-                head.projector.cost(cost, size);
+                let context = head.aspp.describe(graph, "decoder.aspp", x);
+                let merged = graph.conv_norm("decoder.merge", &head.merge, context);
+                let merged = graph.relu(merged);
+                let merged = graph.dropout(&head.dropout, merged);
+                head.projector.describe(graph, "decoder.projector", merged)
             }
-            Self::Fcn(projector) => projector.cost(cost, size),
-            Self::Project(conv) => {
-                cost.conv(conv, size);
-            }
-        }
-    }
-
-    /// Multiply-accumulates that the pyramid shortcut saves an image at this map size.
-    pub(crate) fn saved_macs(&self, size: [usize; 2]) -> u64 {
-        match self {
-            Self::PspNet(head) => head.ppm.saved_macs(&head.projector.conv.conv, size),
-            _ => 0,
+            Self::Fcn(projector) => projector.describe(graph, "decoder.projector", x),
+            Self::Project(conv) => graph.conv("decoder.out", conv, x),
+            Self::Identity(Identity {}) => x,
         }
     }
 }

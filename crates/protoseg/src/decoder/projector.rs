@@ -1,15 +1,11 @@
 //! From wide maps to the embedding: 3x3 convolution, batch-norm, ReLU, channel dropout, 1x1 convolution with bias. No
 //! ReLU last, so that features are signed. With half the channels it is also the auxiliary head.
 
-use burn::{
-    module::Module,
-    nn::conv::Conv2d,
-    tensor::{Device, Tensor},
-};
+use burn::{module::Module, nn::conv::Conv2d, tensor::Device};
 
 use crate::{
-    bridge::conv,
-    nn::{Conv, ConvNorm, Cost, Dropout2d},
+    graph::{Graph, Node},
+    nn::{Conv, ConvNorm, Dropout2d},
 };
 
 /// `[batch, from, h, w]` -> `[batch, dim, h, w]`.
@@ -29,18 +25,10 @@ impl Projector {
         }
     }
 
-    pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        self.finish(conv(&self.conv.conv, x))
-    }
-
-    /// Everything behind the first convolution.
-    pub(super) fn finish(&self, convolved: Tensor<4>) -> Tensor<4> {
-        let x = self.conv.bn.forward_relu(convolved);
-        conv(&self.out, self.dropout.forward(x))
-    }
-
-    pub(crate) fn cost(&self, cost: &mut Cost, size: [usize; 2]) {
-        self.conv.cost(cost, size);
-        cost.conv(&self.out, size);
+    pub(crate) fn describe<'a>(&'a self, graph: &mut Graph<'a>, name: &str, x: Node) -> Node {
+        let x = graph.conv_norm(format!("{name}.conv"), &self.conv, x);
+        let x = graph.relu(x);
+        let x = graph.dropout(&self.dropout, x);
+        graph.conv(format!("{name}.out"), &self.out, x)
     }
 }

@@ -12,7 +12,10 @@ use serde::{Deserialize, Serialize};
 pub use resnet::{Basic, Block, Bottleneck, ResNet, ResNetConfig, Stem, StrideOn};
 pub use vgg::{Vgg, VggConfig};
 
-use crate::{config::ConfigError, nn::Cost};
+use crate::{
+    config::ConfigError,
+    graph::{Graph, Node},
+};
 
 /// Which encoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,19 +59,26 @@ impl EncoderConfig {
 
 /// Any encoder.
 #[derive(Module, Debug)]
-#[allow(clippy::large_enum_variant)] // one a network; an indirection would serve nobody
+#[allow(clippy::large_enum_variant)] // one per network; an indirection would serve nobody
 pub enum Encoder {
     ResNet(ResNet),
     Vgg16(Vgg),
 }
 
 impl Encoder {
-    /// `[batch, 3, height, width]` -> the five maps of the network's stages, finest first: stem, layer1 .. layer4 of a
+    /// `[batch, 3, height, width]` -> the maps of the network's stages, finest first: stem, layer1 .. layer4 of a
     /// ResNet, the five blocks of VGG.
-    pub fn forward(&self, image: Tensor<4>) -> [Tensor<4>; 5] {
+    pub fn forward(&self, image: Tensor<4>) -> Vec<Tensor<4>> {
+        let (mut graph, input) = Graph::new();
+        let stages = self.describe(&mut graph, input);
+        graph.run(image, &stages)
+    }
+
+    /// The network's layers; returns the last node of every stage, finest first.
+    pub(crate) fn describe<'a>(&'a self, graph: &mut Graph<'a>, image: Node) -> Vec<Node> {
         match self {
-            Self::ResNet(encoder) => encoder.forward(image),
-            Self::Vgg16(encoder) => encoder.forward(image),
+            Self::ResNet(encoder) => encoder.describe(graph, image),
+            Self::Vgg16(encoder) => encoder.describe(graph, image),
         }
     }
 
@@ -77,14 +87,6 @@ impl Encoder {
         match self {
             Self::ResNet(encoder) => encoder.output_stride,
             Self::Vgg16(encoder) => encoder.output_stride(),
-        }
-    }
-
-    /// Notes every convolution at an input of this size; returns the sizes of the last two maps.
-    pub(crate) fn cost(&self, cost: &mut Cost, size: [usize; 2]) -> [[usize; 2]; 2] {
-        match self {
-            Self::ResNet(encoder) => encoder.cost(cost, size),
-            Self::Vgg16(encoder) => encoder.cost(cost, size),
         }
     }
 }

@@ -7,17 +7,13 @@
 //! Shapes at 473x473, stride 8: stem [128, 119, 119], layer1 [256, 119, 119], layer2 [512, 60, 60], layer3
 //! [1024, 60, 60], layer4 [2048, 60, 60].
 
-use burn::{
-    module::Module,
-    nn::conv::Conv2d,
-    tensor::{Device, Tensor},
-};
+use burn::{module::Module, nn::conv::Conv2d, tensor::Device};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    bridge::conv,
     config::ConfigError,
-    nn::{BatchNorm, Conv, ConvNorm, Cost, max_pool_3x3},
+    graph::{Graph, Node},
+    nn::{BatchNorm, Conv, ConvNorm},
 };
 
 /// The first convolutions.
@@ -46,7 +42,7 @@ pub enum StrideOn {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResNetConfig {
-    /// 10, 18, 34 (two 3x3 a block), 50, 101 or 152 (bottlenecks).
+    /// 10, 18, 34 (two 3x3 per block), 50, 101 or 152 (bottlenecks).
     pub depth: usize,
     pub stem: Stem,
     pub stride_on: StrideOn,
@@ -203,54 +199,57 @@ pub struct ResNet {
 }
 
 impl ResNet {
-    pub fn forward(&self, image: Tensor<4>) -> [Tensor<4>; 5] {
-        let stem = self.stem.iter().fold(image, |x, conv| conv.forward_relu(x));
-        let stem = max_pool_3x3(stem, 2);
-        let run = |layer: &[Block], x: Tensor<4>| layer.iter().fold(x, |x, block| block.forward(x));
-        let layer1 = run(&self.layer1, stem.clone());
-        let layer2 = run(&self.layer2, layer1.clone());
-        let layer3 = run(&self.layer3, layer2.clone());
-        let layer4 = run(&self.layer4, layer3.clone());
-        [stem, layer1, layer2, layer3, layer4]
-    }
-
-    pub(super) fn cost(&self, cost: &mut Cost, size: [usize; 2]) -> [[usize; 2]; 2] {
-        let stem = self.stem.iter().fold(size, |size, conv| conv.cost(cost, size));
-        let pooled = stem.map(|side| side.div_ceil(2));
-        let run = |cost: &mut Cost, layer: &[Block], size| {
-            layer.iter().fold(size, |size, block| block.cost(cost, size))
-        };
-        let layer2 = [&self.layer1, &self.layer2].iter().fold(pooled, |size, layer| run(cost, layer, size));
-        let layer3 = run(cost, &self.layer3, layer2);
-        [layer3, run(cost, &self.layer4, layer3)]
+    pub(super) fn describe<'a>(&'a self, graph: &mut Graph<'a>, image: Node) -> Vec<Node> {
+        let mut x = image;
+        for (index, conv) in self.stem.iter().enumerate() {
+            x = graph.conv_norm(format!("stem.{index}"), conv, x);
+            x = graph.relu(x);
+        }
+        x = graph.max_pool("stem.pool", x, 2);
+        let mut stages = vec![x];
+        for (layer, blocks) in (1..).zip([&self.layer1, &self.layer2, &self.layer3, &self.layer4]) {
+            for (index, block) in blocks.iter().enumerate() {
+                x = block.describe(graph, &format!("layer{layer}.{index}"), x);
+            }
+            stages.push(x);
+        }
+        stages
     }
 }
 
 /// One residual block.
 #[derive(Module, Debug)]
-#[allow(clippy::large_enum_variant)] // a few dozen a network, all of one kind
+#[allow(clippy::large_enum_variant)] // a few dozen per network, all of one kind
 pub enum Block {
     Basic(Basic),
     Bottleneck(Bottleneck),
 }
 
 impl Block {
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        match self {
-            Self::Basic(block) => block.forward(x),
-            Self::Bottleneck(block) => block.forward(x),
-        }
-    }
-
-    fn cost(&self, cost: &mut Cost, size: [usize; 2]) -> [usize; 2] {
-        let (convs, downsample) = match self {
-            Self::Basic(block) => (vec![&block.conv1, &block.conv2], &block.downsample),
-            Self::Bottleneck(block) => (vec![&block.conv1, &block.conv2, &block.conv3], &block.downsample),
+    fn describe<'a>(&'a self, graph: &mut Graph<'a>, name: &str, x: Node) -> Node {
+        let (layers, downsample): (Vec<(&Conv2d, &BatchNorm)>, _) = match self {
+            Self::Basic(Basic { conv1, bn1, conv2, bn2, downsample }) => {
+                (vec![(conv1, bn1), (conv2, bn2)], downsample)
+            }
+            Self::Bottleneck(Bottleneck { conv1, bn1, conv2, bn2, conv3, bn3, downsample }) => {
+                (vec![(conv1, bn1), (conv2, bn2), (conv3, bn3)], downsample)
+            }
         };
-        if let Some(downsample) = downsample {
-            downsample.cost(cost, size);
+        let shortcut = match downsample {
+            Some(conv) => graph.conv_norm(format!("{name}.downsample"), conv, x),
+            None => x,
+        };
+        let count = layers.len();
+        let mut out = x;
+        for (index, (conv, norm)) in (1..).zip(layers) {
+            let convolved = graph.conv(format!("{name}.conv{index}"), conv, out);
+            out = graph.norm(norm, convolved);
+            if index == count {
+                out = graph.add(out, shortcut);
+            }
+            out = graph.relu(out);
         }
-        convs.into_iter().fold(size, |size, conv| cost.conv(conv, size))
+        out
     }
 }
 
@@ -276,11 +275,6 @@ impl Basic {
             bn2: BatchNorm::new(shape.to, device),
             downsample: shape.downsample(device),
         }
-    }
-
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let out = self.bn1.forward_relu(conv(&self.conv1, x.clone()));
-        self.bn2.forward_add_relu(conv(&self.conv2, out), shortcut(&self.downsample, x))
     }
 }
 
@@ -313,18 +307,5 @@ impl Bottleneck {
             bn3: BatchNorm::new(shape.to, device),
             downsample: shape.downsample(device),
         }
-    }
-
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let out = self.bn1.forward_relu(conv(&self.conv1, x.clone()));
-        let out = self.bn2.forward_relu(conv(&self.conv2, out));
-        self.bn3.forward_add_relu(conv(&self.conv3, out), shortcut(&self.downsample, x))
-    }
-}
-
-fn shortcut(downsample: &Option<ConvNorm>, x: Tensor<4>) -> Tensor<4> {
-    match downsample {
-        Some(conv) => conv.forward(x),
-        None => x,
     }
 }

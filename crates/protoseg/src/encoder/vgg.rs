@@ -1,20 +1,16 @@
 //! VGG-16 (Simonyan and Zisserman 2015), dilated as PANet (Wang et al. 2019) uses it.
 //!
-//! Five blocks of 3x3 convolutions with bias. 3x3 max pooling of stride 2 behind the first three (and, at output stride
-//! 16, the fourth) blocks; at output stride 8 the pooling behind the fourth keeps the size and the fifth block dilates
+//! Five blocks of 3x3 convolutions with bias. 3x3 max pooling of stride 2 after the first three (and, at output stride
+//! 16, the fourth) blocks; at output stride 8 the pooling after the fourth keeps the size and the fifth block dilates
 //! by 2. The last ReLU is left out, so that features are signed.
 
-use burn::{
-    module::Module,
-    nn::conv::Conv2d,
-    tensor::{Device, Tensor, activation::relu},
-};
+use burn::{module::Module, nn::conv::Conv2d, tensor::Device};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    bridge,
     config::ConfigError,
-    nn::{Conv, Cost, max_pool_3x3},
+    graph::{Graph, Node},
+    nn::Conv,
 };
 
 /// VGG-16 without its fully connected layers.
@@ -68,7 +64,7 @@ pub struct VggBlock {
 #[derive(Module, Debug)]
 pub struct Vgg {
     pub blocks: Vec<VggBlock>,
-    /// Stride of the pooling behind the fourth block.
+    /// Stride of the pooling after the fourth block.
     last_pool_stride: usize,
 }
 
@@ -77,37 +73,23 @@ impl Vgg {
         8 * self.last_pool_stride
     }
 
-    pub(crate) fn pool_stride(&self, block: usize) -> usize {
-        if block == 3 { self.last_pool_stride } else { 2 }
-    }
-
-    pub fn forward(&self, image: Tensor<4>) -> [Tensor<4>; 5] {
+    pub(super) fn describe<'a>(&'a self, graph: &mut Graph<'a>, image: Node) -> Vec<Node> {
         let mut x = image;
-        std::array::from_fn(|block| {
+        let mut stages = Vec::new();
+        for (block, VggBlock { convs }) in self.blocks.iter().enumerate() {
             if block > 0 {
-                x = max_pool_3x3(x.clone(), self.pool_stride(block - 1));
+                let stride = if block == 4 { self.last_pool_stride } else { 2 };
+                x = graph.max_pool(format!("block{block}.pool"), x, stride);
             }
-            let convs = &self.blocks[block].convs;
-            for (i, conv) in convs.iter().enumerate() {
-                x = bridge::conv(conv, x.clone());
-                let is_last = block == 4 && i + 1 == convs.len();
+            for (index, conv) in convs.iter().enumerate() {
+                x = graph.conv(format!("block{}.{index}", block + 1), conv, x);
+                let is_last = block == 4 && index + 1 == convs.len();
                 if !is_last {
-                    x = relu(x.clone());
+                    x = graph.relu(x);
                 }
             }
-            x.clone()
-        })
-    }
-
-    pub(super) fn cost(&self, cost: &mut Cost, size: [usize; 2]) -> [[usize; 2]; 2] {
-        let mut sizes = [size; 2];
-        for (block, VggBlock { convs }) in self.blocks.iter().enumerate() {
-            let mut size = sizes[1];
-            if block > 0 {
-                size = size.map(|side| side.div_ceil(self.pool_stride(block - 1)));
-            }
-            sizes = [sizes[1], convs.iter().fold(size, |size, conv| cost.conv(conv, size))];
+            stages.push(x);
         }
-        sizes
+        stages
     }
 }

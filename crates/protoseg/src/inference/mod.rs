@@ -1,13 +1,14 @@
 //! F for use: a network whose weights never change, for images of one size, on the CPU.
 //!
 //! The same map as [`Network::features`](crate::network::Network::features), several times as fast. Batch-norm is folded
-//! into weights and biases, which are packed once; ReLU and shortcuts are part of the convolution before them; maps keep the
-//! channels of a pixel together throughout and live in a few buffers that are used again and again ([`plan`]). The kernels
-//! are those of [`protoseg_kernels::channels_last`].
+//! into weights and biases, which are packed once; activations and shortcuts are part of the convolution before them;
+//! maps keep the channels of a pixel together throughout and live in a few buffers that are used again and again
+//! ([`program`]). The kernels are those of [`protoseg_kernels::channels_last`]. A network with a layer that has no
+//! kernel is refused by name ([`NoKernel`]) and runs through Burn's modules instead.
 
-mod layers;
-mod plan;
-mod pyramid;
+mod lower;
+mod program;
+mod spread;
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -17,14 +18,29 @@ use std::{
 use burn::tensor::{Tensor, TensorData};
 
 use crate::network::Network;
-use plan::{Plan, Slots};
+use program::{Program, Slots};
 
 /// A network ready for use.
 #[derive(Debug)]
 pub struct Extractor {
-    plan: Plan,
+    program: Program,
     /// Buffers of finished runs.
     idle: Mutex<Vec<Slots>>,
+}
+
+/// A layer that the extractor has no kernel for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{layer}` is {what}, for which there is no kernel")]
+pub struct NoKernel {
+    /// Its name in the network.
+    pub layer: String,
+    what: &'static str,
+}
+
+impl NoKernel {
+    fn new(layer: &str, what: &'static str) -> Self {
+        Self { layer: layer.to_string(), what }
+    }
 }
 
 /// One step of a run.
@@ -43,13 +59,15 @@ pub struct StepProfile {
 
 impl Extractor {
     /// For images of `[height, width]`. The network's weights are copied.
-    pub fn new(network: &Network, size: [usize; 2]) -> Self {
-        Self { plan: layers::plan(network, size), idle: Mutex::new(Vec::new()) }
+    pub fn new(network: &Network, size: [usize; 2]) -> Result<Self, NoKernel> {
+        let (graph, outputs) = network.describe();
+        let program = lower::lower(&graph, outputs.features, size)?;
+        Ok(Self { program, idle: Mutex::new(Vec::new()) })
     }
 
     /// `[height, width]` of the images.
     pub fn size(&self) -> [usize; 2] {
-        self.plan.input_size()
+        self.program.input_size()
     }
 
     /// F of every image, `[batch, 3, height, width]` -> `[batch, d, h, w]`.
@@ -61,7 +79,7 @@ impl Extractor {
         for image in images.chunks_exact(images.len() / batch) {
             features.extend(self.run(image, |_, _| ()));
         }
-        let [height, width, channels] = self.plan.output_shape();
+        let [height, width, channels] = self.program.output_shape();
         Tensor::from_data(TensorData::new(features, [batch, channels, height, width]), &device)
     }
 
@@ -90,13 +108,13 @@ impl Extractor {
 
     /// Bytes of packed weights, and of one run's buffers.
     pub fn bytes(&self) -> [usize; 2] {
-        [self.plan.weight_bytes(), self.plan.slot_bytes()]
+        [self.program.weight_bytes(), self.program.slot_bytes()]
     }
 
-    fn run(&self, image: &[f32], watch: impl FnMut(&plan::Step, bool)) -> Vec<f32> {
+    fn run(&self, image: &[f32], watch: impl FnMut(&program::Step, bool)) -> Vec<f32> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut slots = idle.unwrap_or_else(|| self.plan.slots());
-        let features = self.plan.run(image, &mut slots, watch);
+        let mut slots = idle.unwrap_or_else(|| self.program.slots());
+        let features = self.program.run(image, &mut slots, watch);
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
         features
     }

@@ -40,19 +40,10 @@ impl BatchNorm {
     }
 
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
-        self.forward_then(input, Then::Nothing)
+        self.forward_then(input, Then::default())
     }
 
-    pub fn forward_relu(&self, input: Tensor<4>) -> Tensor<4> {
-        self.forward_then(input, Then::Relu)
-    }
-
-    /// The end of a residual block: normalised, plus the shortcut, then ReLU.
-    pub fn forward_add_relu(&self, input: Tensor<4>, shortcut: Tensor<4>) -> Tensor<4> {
-        self.forward_then(input, Then::AddRelu(shortcut))
-    }
-
-    /// The running statistics as `y = scale x + shift`, one of each a channel.
+    /// The running statistics as `y = scale x + shift`, one of each per channel.
     pub(crate) fn scale_and_shift(&self) -> (Vec<f32>, Vec<f32>) {
         let variance = self.running_var.value();
         let scale = self.weight.val().to_device(&variance.device()) / variance.add_scalar(EPSILON).sqrt();
@@ -61,7 +52,8 @@ impl BatchNorm {
         (values(scale), values(shift))
     }
 
-    fn forward_then(&self, input: Tensor<4>, then: Then) -> Tensor<4> {
+    /// Normalised, then what follows the layer, in one pass over memory where a kernel does both.
+    pub(crate) fn forward_then(&self, input: Tensor<4>, then: Then) -> Tensor<4> {
         if input.device().is_autodiff() && self.training.is_enabled() {
             self.forward_train(input, then)
         } else {

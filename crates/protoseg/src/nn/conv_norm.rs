@@ -1,4 +1,4 @@
-//! Convolutions that keep a map's size, with or without normalisation behind them.
+//! Convolutions that keep a map's size, with or without normalisation after them.
 
 use burn::{
     module::{Initializer, Module},
@@ -6,11 +6,10 @@ use burn::{
         PaddingConfig2d,
         conv::{Conv2d, Conv2dConfig},
     },
-    tensor::{Device, Tensor, module::max_pool2d, ops::MaxPoolOptions},
+    tensor::Device,
 };
 
-use super::{BatchNorm, Cost};
-use crate::bridge;
+use super::BatchNorm;
 
 /// A square convolution, padded so that stride 1 keeps the size.
 #[derive(Clone, Copy)]
@@ -62,7 +61,7 @@ impl Conv {
     }
 }
 
-/// A convolution without bias and the batch normalisation behind it.
+/// A convolution without bias and the batch normalisation after it.
 #[derive(Module, Debug)]
 pub struct ConvNorm {
     pub conv: Conv2d,
@@ -77,21 +76,4 @@ impl ConvNorm {
     pub(crate) fn new_he(conv: Conv, device: &Device) -> Self {
         Self { conv: conv.init_he(device), bn: BatchNorm::new(conv.to, device) }
     }
-
-    pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
-        self.bn.forward(bridge::conv(&self.conv, input))
-    }
-
-    pub fn forward_relu(&self, input: Tensor<4>) -> Tensor<4> {
-        self.bn.forward_relu(bridge::conv(&self.conv, input))
-    }
-
-    pub(crate) fn cost(&self, cost: &mut Cost, size: [usize; 2]) -> [usize; 2] {
-        cost.conv(&self.conv, size)
-    }
-}
-
-/// Max pooling over 3x3 windows with one pixel of padding.
-pub(crate) fn max_pool_3x3(input: Tensor<4>, stride: usize) -> Tensor<4> {
-    max_pool2d(input, MaxPoolOptions::new([3, 3]).with_stride([stride; 2]).with_padding([1, 1]))
 }

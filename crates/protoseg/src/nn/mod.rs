@@ -3,14 +3,12 @@
 
 mod batch_norm;
 mod conv_norm;
-mod cost;
 mod dropout2d;
 mod resize;
 
 pub use batch_norm::BatchNorm;
 pub use conv_norm::ConvNorm;
-pub use cost::{ConvCost, Cost};
 pub use dropout2d::Dropout2d;
-pub use resize::upsample;
+pub use resize::{resize_centred, resize_centred_weights, upsample};
 
-pub(crate) use conv_norm::{Conv, max_pool_3x3};
+pub(crate) use conv_norm::Conv;

@@ -12,9 +12,8 @@ use protoseg_data::{Benchmark, DataError};
 
 use self::strips::Strips;
 use crate::{
-    evaluate::{Evaluated, Evaluation, Judged},
+    evaluate::{Evaluated, EvaluatedImage, Evaluation, Results},
     picture::Palette,
-    results::Results,
 };
 
 const STYLE: &str = include_str!("report.css");
@@ -31,7 +30,7 @@ impl HtmlReport {
     }
 
     /// Looks at an image that was just evaluated, and keeps it if it shows a class better than those before.
-    pub fn look(&mut self, image: &Judged<'_>) {
+    pub fn look(&mut self, image: &EvaluatedImage<'_>) {
         self.strips.look(image);
     }
 

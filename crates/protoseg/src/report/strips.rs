@@ -2,7 +2,10 @@
 
 use protoseg_core::{Image, RowMap};
 
-use crate::evaluate::{Evaluation, Judged, UseOf, Variant};
+use crate::{
+    evaluate::{EvaluatedImage, Evaluation},
+    method::capl::{Usage, usage::ActiveParts},
+};
 
 /// Number of images that are shown besides those of the novel classes.
 const OTHERS: usize = 3;
@@ -27,44 +30,44 @@ pub struct Strip {
 impl Strips {
     /// The columns are the variants of the first preset with the most shots, drawn with the first seed.
     pub fn new(plan: &Evaluation) -> Self {
-        let per_variant = plan.shots.len() * plan.seeds.len();
+        let per_variant = plan.shots.len() * plan.supports.count();
         let most = plan.shots.iter().max().and_then(|most| plan.shots.iter().position(|shots| shots == most));
-        let within = most.unwrap_or(0) * plan.seeds.len();
-        let preset = plan.variants.first().map(|variant| &variant.preset);
-        let column = |(use_of, caption): (UseOf, &'static str)| {
-            let is_it = |variant: &Variant| {
-                variant.use_of == use_of && (use_of == UseOf::Baseline || Some(&variant.preset) == preset)
+        let within = most.unwrap_or(0) * plan.supports.count();
+        let preset = plan.usages.first().map(Usage::preset);
+        let column = |(parts, caption): (ActiveParts, &'static str)| {
+            let is_it = |usage: &Usage| {
+                usage.parts() == parts && (parts == ActiveParts::Baseline || Some(usage.preset()) == preset)
             };
-            let place = plan.variants.iter().position(is_it)?;
+            let place = plan.usages.iter().position(is_it)?;
             Some((place * per_variant + within, caption))
         };
-        let uses = [
-            (UseOf::Baseline, "baseline"),
-            (UseOf::Sce, "SCE"),
-            (UseOf::Dqce, "DQCE"),
-            (UseOf::Capl, "SCE + DQCE"),
+        let columns = [
+            (ActiveParts::Baseline, "baseline"),
+            (ActiveParts::Sce, "SCE"),
+            (ActiveParts::Dqce, "DQCE"),
+            (ActiveParts::Capl, "SCE + DQCE"),
         ];
         // The paper's strip has no column of DQCE alone.
-        let all = plan.variants.len() > 3;
-        let columns = uses.into_iter().filter(|(use_of, _)| !all || *use_of != UseOf::Dqce);
+        let all = plan.usages.len() > 3;
+        let columns = columns.into_iter().filter(|(parts, _)| !all || *parts != ActiveParts::Dqce);
         Self { columns: columns.filter_map(column).collect(), best: Vec::new(), others: Vec::new() }
     }
 
     /// Keeps an image if it shows a class better than those before.
-    pub fn look(&mut self, judged: &Judged<'_>) {
-        let size = judged.truth.data.len().max(1) as f64;
-        for row in judged.truth.present() {
-            let pixels = judged.truth.data.iter().filter(|&&label| label == row).count() as f64;
+    pub fn look(&mut self, evaluated: &EvaluatedImage<'_>) {
+        let size = evaluated.truth.data.len().max(1) as f64;
+        for row in evaluated.truth.present() {
+            let pixels = evaluated.truth.data.iter().filter(|&&label| label == row).count() as f64;
             // A fifth of the picture is easy to see and leaves room for what is around.
             let quality = 1.0 - (pixels / size - 0.2).abs();
             match self.best.iter_mut().find(|(other, ..)| *other == row) {
                 Some((_, best, _)) if *best >= quality => {}
-                Some(entry) => *entry = (row, quality, Strip::new(judged, &self.columns)),
-                None => self.best.push((row, quality, Strip::new(judged, &self.columns))),
+                Some(entry) => *entry = (row, quality, Strip::new(evaluated, &self.columns)),
+                None => self.best.push((row, quality, Strip::new(evaluated, &self.columns))),
             }
         }
         if self.others.len() < OTHERS {
-            self.others.push(Strip::new(judged, &self.columns));
+            self.others.push(Strip::new(evaluated, &self.columns));
         }
     }
 
@@ -89,17 +92,17 @@ impl Strips {
 }
 
 impl Strip {
-    fn new(judged: &Judged<'_>, columns: &[(usize, &'static str)]) -> Self {
-        let (width, height) = (judged.truth.width, judged.truth.height);
+    fn new(evaluated: &EvaluatedImage<'_>, columns: &[(usize, &'static str)]) -> Self {
+        let (width, height) = (evaluated.truth.width, evaluated.truth.height);
         let cut = |map: &RowMap| {
             let rows = map.data.chunks_exact(map.width.max(1)).take(height);
             RowMap::new(width, height, rows.flat_map(|row| &row[..width]).copied().collect())
         };
         Self {
-            name: judged.name.to_string(),
-            image: judged.image.clone(),
-            truth: judged.truth.clone(),
-            predicted: columns.iter().map(|(place, _)| cut(&judged.predicted[*place])).collect(),
+            name: evaluated.name.to_string(),
+            image: evaluated.image.clone(),
+            truth: evaluated.truth.clone(),
+            predicted: columns.iter().map(|(place, _)| cut(&evaluated.predicted[*place])).collect(),
         }
     }
 }

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::chip;
 use crate::{
+    evaluate::{ResultRow, Results},
     picture::Palette,
-    results::{ResultRow, Results},
 };
 
 /// The main numbers, the best total at each number of shots marked.

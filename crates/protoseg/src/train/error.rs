@@ -6,7 +6,10 @@ use protoseg_core::FoldError;
 use protoseg_data::{DataError, LoaderOptionsError};
 
 use super::PlanError;
-use crate::{config::ConfigError, device::DeviceError, model::ModelError, weights::WeightsError};
+use crate::{
+    config::ConfigError, device::DeviceError, model::ModelError, register::RegisterError,
+    weights::WeightsError,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
@@ -24,6 +27,8 @@ pub enum TrainError {
     Weights(#[from] WeightsError),
     #[error(transparent)]
     Model(#[from] ModelError),
+    #[error(transparent)]
+    Register(#[from] RegisterError),
     #[error(transparent)]
     Loader(#[from] LoaderOptionsError),
     #[error("{0}")]

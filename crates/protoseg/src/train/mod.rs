@@ -4,7 +4,6 @@ mod checkpoint;
 mod error;
 mod event;
 mod folder;
-mod loss;
 mod optimizer;
 mod plan;
 mod run;
@@ -14,7 +13,6 @@ mod validate;
 pub use error::TrainError;
 pub use event::{End, EpochEvent, Event, Shown, Start, StepEvent, Validation, Watch};
 pub use folder::{BEST_FILE, LAST_FILE, PLAN_FILE, Recorder, RunFolder};
-pub use loss::{Losses, batch_losses, cross_entropy};
 pub use optimizer::{OptimizerKind, OptimizerSettings, Schedule};
 pub use plan::{
     AugmentPlan, CheckpointPlan, DataPlan, HOLDOUT, NO_VALIDATION, NetworkPlan, Plan, PlanError,

@@ -21,7 +21,8 @@ use super::{
 use crate::{
     config::NetworkConfig,
     device, memory,
-    model::{FORMAT, Manifest, Model, Training},
+    method::{BaseClasses, Images, Method, TrainingBatch},
+    model::{Manifest, Model, Training},
     network::Network,
     weights::{self, TensorFile},
 };
@@ -104,13 +105,13 @@ impl Run {
         let benchmark = Arc::new(Benchmark::open(&plan.data.source, plan.data.root.as_deref())?);
         let novel_pixels = plan.data.novel_pixels.unwrap_or(benchmark.novel_pixels);
         let classes = benchmark.fold(plan.data.fold)?.classes(benchmark.dataset.classes())?;
-        let (config, network) = build_network(&plan, &classes, &device)?;
+        let (config, method, network) = build_network(&plan, &classes, &device)?;
 
         let checkpoints =
             Checkpoints::open(&folder.join(CHECKPOINT_FOLDER), plan.checkpoint.keep, &plan.to_toml())?;
         let mut warnings = Vec::new();
         let resumed = checkpoints.load(&network);
-        let manifest = manifest(&plan, config, classes, &benchmark, novel_pixels)?;
+        let manifest = manifest(&plan, config, method, classes, &benchmark, novel_pixels);
         let data = Data::open(&plan, benchmark, novel_pixels, &mut warnings)?;
 
         let steps = plan.training.epochs * data.loader.batches_per_epoch();
@@ -120,10 +121,11 @@ impl Run {
             freeze_batch_norm: plan.network.freeze_batch_norm,
             gradient_checkpointing: plan.training.gradient_checkpointing,
             ..TrainerConfig::new(
-                manifest.classes.n_base(),
-                manifest.options.background.row_apart(manifest.classes.has_background()),
-                plan.method.training(),
-                manifest.options.clone(),
+                manifest.method.clone(),
+                BaseClasses {
+                    count: manifest.classes.n_base(),
+                    has_background: manifest.classes.has_background(),
+                },
                 plan.optimizer.clone(),
                 steps,
                 plan.seed,
@@ -219,7 +221,8 @@ impl Run {
         let CropBatch { images, labels, samples } = batch.items;
         let crop = self.plan.training.crop;
         let images = TensorData::new(images, [labels.len(), 3, crop, crop]);
-        let report = self.trainer.step(Tensor::from_data(images, &self.device), &labels);
+        let images = Tensor::from_data(images, &self.device);
+        let report = self.trainer.step(&TrainingBatch::Images(Images { images, labels: &labels }));
         let epoch = (report.step - 1) / self.steps_per_epoch() + 1;
         if !report.loss.is_finite() || report.loss > EXPLODED {
             let all = self.data.benchmark.dataset.samples();
@@ -285,7 +288,7 @@ impl Run {
             }
         };
         let model = self.model(selected);
-        let judge = Judge::new(&model);
+        let judge = Judge::new(&model)?;
         if !self.data.validation.is_empty() {
             let mut counts = Confusion::new(self.manifest.classes.rows().len());
             self.data.validation.iter().for_each(|looked| judge.count(looked, &mut counts));
@@ -463,36 +466,33 @@ fn build_network(
     plan: &Plan,
     classes: &Classes,
     device: &Device,
-) -> Result<(NetworkConfig, Network), TrainError> {
+) -> Result<(NetworkConfig, Method, Network), TrainError> {
     let file = plan.network.init.as_deref().map(TensorFile::open).transpose()?;
     let found = file.as_ref().map(weights::read_encoder_config).transpose()?;
     let encoder = plan.network.encoder_config(found.as_ref())?;
-    let options = plan.resolve_options()?;
-    let rows = if options.novel_rows { classes.rows().len() } else { classes.n_base() };
-    let mut config = plan.network.config(encoder.clone(), rows);
-    config.aux_head &= options.loss.aux != 0.0;
-    [config.support_mlp, config.query_mlp] = plan.method.has_mlp();
+    let config = plan.network.config(encoder.clone());
+    let method = plan.resolve_method(classes)?;
     device.seed(plan.seed);
-    let mut network = config.init(device)?;
+    let mut network = config.init(&method, device)?;
     if let Some(file) = file {
         network.encoder = weights::load_encoder(&file, &encoder, device)?;
     }
-    Ok((config, network))
+    Ok((config, method, network))
 }
 
 fn manifest(
     plan: &Plan,
     network: NetworkConfig,
+    method: Method,
     classes: Classes,
     benchmark: &Benchmark,
     novel_pixels: NovelPixels,
-) -> Result<Manifest, TrainError> {
-    Ok(Manifest {
-        format: FORMAT,
+) -> Manifest {
+    Manifest {
+        format: Manifest::FORMAT,
         network,
         classes,
-        method: plan.method,
-        options: plan.resolve_options()?,
+        method,
         preprocess: Preprocess::imagenet(plan.size()),
         training: Training {
             origin: format!("trained by protoseg {}", env!("CARGO_PKG_VERSION")),
@@ -502,5 +502,5 @@ fn manifest(
             seed: Some(plan.seed),
             selected: None,
         },
-    })
+    }
 }

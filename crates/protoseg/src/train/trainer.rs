@@ -1,22 +1,18 @@
-//! One step after another: roles, losses, gradients, new weights.
+//! One step after another: losses, gradients, new weights. The method says what a loss is.
 
-use std::{ops::Range, thread};
+use std::thread;
 
 use burn::{
     module::{Module, ParamGroup},
     optim::{GradientsAccumulator, GradientsParams, ModuleOptimizer},
     store::RecordError,
-    tensor::{Bytes, Device, Tensor},
+    tensor::{Bytes, Device},
 };
-use protoseg_core::{RowMap, seed};
+use protoseg_core::seed;
 
-use super::{OptimizerSettings, batch_losses};
+use super::OptimizerSettings;
 use crate::{
-    method::capl::{
-        fake::{FakeRoles, fake_support_start, present_classes},
-        method::Parts,
-        options::Options,
-    },
+    method::{BaseClasses, Method, TrainingBatch},
     network::Network,
     weights::with_ids_by_name,
 };
@@ -24,14 +20,15 @@ use crate::{
 /// What a trainer is told once.
 #[derive(Clone, Debug)]
 pub struct TrainerConfig {
-    pub n_base: usize,
-    /// The row that stands apart when roles are drawn, if any.
-    pub apart: Option<u16>,
-    pub parts: Parts,
-    pub options: Options,
-    pub recipe: OptimizerSettings,
-    /// Of the whole run.
+    /// The method, which turns batches into losses.
+    pub method: Method,
+    /// The classes that are learned.
+    pub base: BaseClasses,
+    /// How weights are moved.
+    pub optimizer: OptimizerSettings,
+    /// Steps of the whole run.
     pub steps: usize,
+    /// Everything random follows from it.
     pub seed: u64,
     /// Shares of a batch that go through the network one after the other on each device; their gradients are averaged.
     pub accumulate: usize,
@@ -47,20 +44,16 @@ pub struct TrainerConfig {
 impl TrainerConfig {
     /// One device, the whole batch at once, nothing frozen.
     pub fn new(
-        n_base: usize,
-        apart: Option<u16>,
-        parts: Parts,
-        options: Options,
-        recipe: OptimizerSettings,
+        method: Method,
+        base: BaseClasses,
+        optimizer: OptimizerSettings,
         steps: usize,
         seed: u64,
     ) -> Self {
         Self {
-            n_base,
-            apart,
-            parts,
-            options,
-            recipe,
+            method,
+            base,
+            optimizer,
             steps,
             seed,
             accumulate: 1,
@@ -106,7 +99,7 @@ impl Trainer {
             let batch_norm = ParamGroup::from_regex("^encoder[.].*bn").expect("the pattern is well formed");
             network = network.freeze_group(batch_norm);
         }
-        let optimizer = config.recipe.optimizer();
+        let optimizer = config.optimizer.optimizer();
         Self { network: Some(network), optimizer, config, step: 0 }
     }
 
@@ -136,12 +129,11 @@ impl Trainer {
         Ok(self)
     }
 
-    /// Learns from one batch, `[batch, 3, height, width]` with labels of that size. Everything random in it depends on
-    /// the trainer's seed and the step alone.
-    pub fn step(&mut self, images: Tensor<4>, labels: &[RowMap]) -> StepReport {
+    /// Learns from one batch. Everything random in it depends on the trainer's seed and the step alone.
+    pub fn step(&mut self, batch: &TrainingBatch<'_>) -> StepReport {
         let network = self.network.take().expect("a network is between steps");
         self.step += 1;
-        let shares = self.shares(&network, &images, labels);
+        let shares = self.shares(batch);
         let learned = self.learn_shares(&network, shares);
 
         let scale = 1.0 / learned.len() as f32;
@@ -150,7 +142,7 @@ impl Trainer {
         };
         let report = StepReport {
             step: self.step,
-            rate: self.config.recipe.rate(self.step, self.config.steps),
+            rate: self.config.optimizer.rate(self.step, self.config.steps),
             loss: mean(|report| Some(report.loss)).unwrap_or(f32::NAN),
             main_loss: mean(|report| Some(report.main_loss)).unwrap_or(f32::NAN),
             aux_loss: mean(|report| report.aux_loss),
@@ -163,25 +155,17 @@ impl Trainer {
         report
     }
 
-    /// Equal parts of the batch in order, each with its device and its roles.
-    fn shares<'a>(&self, network: &Network, images: &Tensor<4>, labels: &'a [RowMap]) -> Vec<Share<'a>> {
-        let [batch, _, height, width] = images.dims();
+    /// Equal parts of the batch in order, each with its device.
+    fn shares<'a>(&self, batch: &TrainingBatch<'a>) -> Vec<Share<'a>> {
         let count = self.config.shares();
-        assert!(batch.is_multiple_of(count), "a batch of {batch} in {count} shares");
-        let stride = network.encoder.output_stride();
-        let map = [height, width].map(|side| side.div_ceil(stride));
-        let size = batch / count;
-        let devices = std::iter::once(images.device()).chain(self.config.more_devices.iter().cloned());
+        let all = batch.len();
+        assert!(all.is_multiple_of(count), "a batch of {all} in {count} shares");
+        let size = all / count;
+        let devices = std::iter::once(batch.device()).chain(self.config.more_devices.iter().cloned());
         let places = devices.flat_map(|device| std::iter::repeat_n(device, self.config.accumulate));
         let share = |(index, device): (usize, Device)| {
-            let range = index * size..(index + 1) * size;
-            let labels = &labels[range.clone()];
-            let support = &labels[fake_support_start(size, self.config.options.fake_support)..];
-            let mut rng = seed::stream(self.config.seed, &[self.step as u64, index as u64]);
-            let present = present_classes(support, map);
-            let roles = FakeRoles::draw(&present, self.config.apart, &mut rng);
-            let images = images.clone().slice_dim(0, range.clone());
-            Share { range, images, labels, device, roles }
+            let start = index * size;
+            Share { index, start, batch: batch.slice(start..start + size), device }
         };
         places.enumerate().map(share).collect()
     }
@@ -191,7 +175,7 @@ impl Trainer {
         if self.config.more_devices.is_empty() {
             return shares.into_iter().map(|share| self.learn(network, share)).collect();
         }
-        let home = network.classifier.device();
+        let home = self.home(network);
         let mut shares = shares.into_iter();
         let by_device: Vec<Vec<Share>> = std::iter::from_fn(|| {
             let own: Vec<Share> = shares.by_ref().take(self.config.accumulate).collect();
@@ -220,6 +204,11 @@ impl Trainer {
         })
     }
 
+    /// The device that the weights are on.
+    fn home(&self, network: &Network) -> Device {
+        network.devices().into_iter().next().expect("a network has parameters")
+    }
+
     fn learn(&self, network: &Network, share: Share) -> (GradientsParams, ShareReport) {
         let config = &self.config;
         let mut device = share.device.autodiff();
@@ -227,12 +216,10 @@ impl Trainer {
             device = device.gradient_checkpointing();
         }
         // Of the device's generator, from which dropout draws.
-        device
-            .seed(config.seed.wrapping_add((self.step as u64) << 16).wrapping_add(share.range.start as u64));
-        let images = share.images.to_device(&device);
-        let Share { labels, roles, .. } = share;
-        let losses =
-            batch_losses(network, images, labels, config.n_base, &roles, config.parts, &config.options);
+        device.seed(config.seed.wrapping_add((self.step as u64) << 16).wrapping_add(share.start as u64));
+        let mut rng = seed::stream(config.seed, &[self.step as u64, share.index as u64]);
+        let batch = share.batch.to_device(&device);
+        let losses = config.method.losses(network, config.base, &batch, &mut rng);
         let report = ShareReport {
             loss: losses.total.clone().into_scalar(),
             main_loss: losses.main.into_scalar(),
@@ -245,12 +232,12 @@ impl Trainer {
 
 /// A part of a batch that goes through the network at once.
 struct Share<'a> {
-    /// Its images' places in the batch.
-    range: Range<usize>,
-    images: Tensor<4>,
-    labels: &'a [RowMap],
+    /// Which part.
+    index: usize,
+    /// The place of its first image in the batch.
+    start: usize,
+    batch: TrainingBatch<'a>,
     device: Device,
-    roles: FakeRoles,
 }
 
 struct ShareReport {

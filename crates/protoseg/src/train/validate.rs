@@ -3,7 +3,7 @@
 use protoseg_core::{ClassRole, Confusion, Image, RowMap};
 
 use super::{Shown, Validation};
-use crate::{model::Model, predict::Predictor};
+use crate::{model::Model, register::RegisterError, segmenter::Segmenter};
 
 /// An image that is looked at again and again. Its labels are rows; novel pixels are ignored.
 pub(super) struct ValidationImage {
@@ -13,19 +13,18 @@ pub(super) struct ValidationImage {
 }
 
 /// A model with the classifier of its base classes.
-pub(super) struct Judge<'a> {
-    predictor: Predictor<'a>,
+pub(super) struct Judge {
+    segmenter: Segmenter,
 }
 
-impl<'a> Judge<'a> {
-    pub fn new(model: &'a Model) -> Self {
-        let options = model.manifest.options.clone();
-        let (bank, dqce) = (model.base_bank(&options), model.manifest.inference().dqce);
-        Self { predictor: Predictor { model, bank, dqce, options } }
+impl Judge {
+    /// Used as it is trained.
+    pub fn new(model: &Model) -> Result<Self, RegisterError> {
+        Ok(Self { segmenter: Segmenter::builder(model).build()? })
     }
 
     pub fn count(&self, looked: &ValidationImage, counts: &mut Confusion) {
-        counts.add(&looked.label, &self.predictor.predict(&looked.image).labels());
+        counts.add(&looked.label, &self.segmenter.score(&looked.image).labels());
     }
 
     pub fn show(&self, looked: &ValidationImage) -> Shown {
@@ -33,7 +32,7 @@ impl<'a> Judge<'a> {
             name: looked.name.clone(),
             image: looked.image.clone(),
             truth: looked.label.clone(),
-            predicted: self.predictor.predict(&looked.image).labels(),
+            predicted: self.segmenter.score(&looked.image).labels(),
         }
     }
 
@@ -46,7 +45,7 @@ impl<'a> Judge<'a> {
         epoch: usize,
         step: usize,
     ) -> Validation {
-        let classes = &self.predictor.model.manifest.classes;
+        let classes = self.segmenter.classes();
         let n_base = classes.n_base();
         let percent = |share: Option<f64>| share.map(|share| 100.0 * share);
         let base = classes.rows().iter().filter(|class| class.role != ClassRole::Novel);

@@ -90,8 +90,8 @@ impl ModuleMapper for Ids {
         self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _: &str, container: &str) {
-        self.path.exit(container);
+    fn exit_module(&mut self, name: &str, container: &str) {
+        self.path.exit(name, container);
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
@@ -103,19 +103,25 @@ impl ModuleMapper for Ids {
     }
 }
 
-/// Where a walk through a module is. Enum variants are no part of a name: which head it is, the config says.
+/// Where a walk through a module is.
 #[derive(Default)]
 struct Path(Vec<String>);
 
+/// Enum variants are not part of a name: the config says which one it is. Nor is the field that holds what a method adds
+/// to a network: in files those tensors lie beside encoder and decoder.
+fn is_named(name: &str, container: &str) -> bool {
+    !container.starts_with("Enum:") && !(name == "method" && container.ends_with("Network"))
+}
+
 impl Path {
     fn enter(&mut self, name: &str, container: &str) {
-        if !container.starts_with("Enum:") {
+        if is_named(name, container) {
             self.0.push(name.to_string());
         }
     }
 
-    fn exit(&mut self, container: &str) {
-        if !container.starts_with("Enum:") {
+    fn exit(&mut self, name: &str, container: &str) {
+        if is_named(name, container) {
             self.0.pop();
         }
     }
@@ -136,8 +142,8 @@ impl ModuleVisitor for Names {
         self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _: &str, container: &str) {
-        self.path.exit(container);
+    fn exit_module(&mut self, name: &str, container: &str) {
+        self.path.exit(name, container);
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
@@ -156,8 +162,8 @@ impl<F: FnMut(String, TensorData)> ModuleVisitor for Values<F> {
         self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _: &str, container: &str) {
-        self.path.exit(container);
+    fn exit_module(&mut self, name: &str, container: &str) {
+        self.path.exit(name, container);
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
@@ -178,8 +184,8 @@ impl ModuleMapper for Loader<'_> {
         self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _: &str, container: &str) {
-        self.path.exit(container);
+    fn exit_module(&mut self, name: &str, container: &str) {
+        self.path.exit(name, container);
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {

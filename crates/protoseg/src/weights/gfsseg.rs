@@ -10,6 +10,7 @@ use super::{
 use crate::{
     config::NetworkConfig,
     encoder::{EncoderConfig, ResNetConfig, Stem},
+    method::{Method, capl::Capl},
     network::Network,
 };
 
@@ -17,19 +18,20 @@ use crate::{
 pub fn import_gfsseg(
     checkpoint: &TensorFile,
     device: &Device,
-) -> Result<(NetworkConfig, Network), WeightsError> {
-    let config = read_config(checkpoint)?;
-    let network = config.init(device).map_err(|error| checkpoint.layout_error(error.to_string()))?;
+) -> Result<(NetworkConfig, Capl, Network), WeightsError> {
+    let (config, capl) = read_config(checkpoint)?;
+    let method = Method::Capl(capl.clone());
+    let network = config.init(&method, device).map_err(|error| checkpoint.layout_error(error.to_string()))?;
     let network = assign(network, checkpoint, rename)?;
-    Ok((config, network))
+    Ok((config, capl, network))
 }
 
-fn read_config(checkpoint: &TensorFile) -> Result<NetworkConfig, WeightsError> {
+fn read_config(checkpoint: &TensorFile) -> Result<(NetworkConfig, Capl), WeightsError> {
     let &[rows, dim] = checkpoint.shape("main_proto").unwrap_or_default() else {
         return Err(checkpoint.layout_error(
-            "it is no GFS-Seg checkpoint: `main_proto` is missing\n\
-             hint: `protoseg import` reads models of the reference implementation; \
-             a backbone alone is given to training",
+            "it is not a GFS-Seg checkpoint: `main_proto` is missing\n\
+             hint: only models of the reference implementation can be imported; \
+             a backbone alone is something to start training from",
         ));
     };
     let stem = match checkpoint.shape("layer0.0.weight") {
@@ -37,13 +39,13 @@ fn read_config(checkpoint: &TensorFile) -> Result<NetworkConfig, WeightsError> {
         _ => Stem::Deep,
     };
     let resnet = ResNetConfig { stem, ..read_resnet(checkpoint)? };
-    Ok(NetworkConfig {
-        encoder: EncoderConfig::ResNet(resnet),
-        dim,
+    let config = NetworkConfig { encoder: EncoderConfig::ResNet(resnet), dim, ..NetworkConfig::pspnet(50) };
+    let capl = Capl {
         aux_head: checkpoint.shape("aux_proto").is_some(),
         support_mlp: checkpoint.shape("gamma_conv.0.weight").is_some(),
-        ..NetworkConfig::pspnet(50, rows)
-    })
+        ..Capl::reference(rows)
+    };
+    Ok((config, capl))
 }
 
 /// The reference's modules are numbered by their place in a sequence; ours have names.

@@ -2,21 +2,20 @@
 
 use burn::tensor::{Distribution, Tensor};
 use protoseg::{
-    config::NetworkConfig,
-    core::{Classes, RowMap},
+    class_pack::ClassPack,
+    core::{Classes, Image, RowMap, SUPPORT_ROW},
     device::cpu,
-    method::capl::{
-        fake::FakeRoles,
-        method::Method,
-        options::{Options, Preset},
-        support,
+    method::{
+        Images, Method,
+        capl::{Ablation, Preset, fake::FakeRoles, loss::batch_losses},
+        cosine::cosine_of_rows,
     },
-    predict::Predictor,
-    register::Support,
-    train::batch_losses,
+    segmenter::Segmenter,
 };
+use protoseg_data::Support;
+use protoseg_testing::assert_close;
 
-use crate::fixture::{tiny_config, tiny_model};
+use crate::fixture::{capl, remember, tiny_config, tiny_model, values};
 
 const SIZE: usize = 33;
 
@@ -26,36 +25,37 @@ fn labels(image: usize, rows: usize) -> RowMap {
     RowMap::new(SIZE, SIZE, (0..SIZE * SIZE).map(label).collect())
 }
 
-fn options_of(preset: Preset, method: Method) -> (Options, NetworkConfig) {
-    let options = preset.options();
-    let [support_mlp, query_mlp] = method.has_mlp();
-    let rows = if options.novel_rows { 5 } else { 3 };
-    (options, NetworkConfig { support_mlp, query_mlp, ..tiny_config(rows) })
+fn classes() -> Classes {
+    Classes::new(&["background", "cow", "grass"], &["duck", "boat"]).unwrap()
 }
 
 #[test]
 fn every_row_trains_under_every_preset() {
     let device = cpu().autodiff();
     for preset in Preset::ALL {
-        for method in Method::ALL {
-            let (options, config) = options_of(preset, method);
+        for row in Ablation::ALL {
+            let options = preset.options();
             device.seed(3);
-            let network = config.init(&device).unwrap();
+            let method = Method::Capl(capl(&classes(), row, &options));
+            let network = tiny_config().init(&method, &device).unwrap();
             let images = Tensor::random([4, 3, SIZE, SIZE], Distribution::Normal(0.0, 1.0), &device);
             let labels: Vec<RowMap> = (0..4).map(|image| labels(image, 3)).collect();
+            let batch = Images { images, labels: &labels };
             let roles = FakeRoles { novel: vec![1], context: vec![2, 0] };
-            let losses = batch_losses(&network, images, &labels, 3, &roles, method.training(), &options);
+            let losses = batch_losses(&network, &batch, 3, &roles, row.training(), &options);
             let total: f32 = losses.total.clone().into_scalar();
-            assert!(total.is_finite() && total > 0.0, "{method} under {preset:?}: loss {total}");
+            assert!(total.is_finite() && total > 0.0, "{row} under {preset:?}: loss {total}");
             assert_eq!(losses.aux.is_some(), options.loss.aux > 0.0);
 
             let grads = losses.total.backward();
             let moved = |tensor: Tensor<2>| {
-                tensor.grad(&grads).is_some_and(|grad| grad.abs().max().into_scalar::<f32>() > 0.0)
+                let grad = tensor.grad(&grads).map(values).unwrap_or_default();
+                grad.iter().all(|value| value.is_finite()) && grad.iter().any(|&value| value != 0.0)
             };
-            assert!(moved(network.classifier.val()), "{method} under {preset:?}: prototypes get no gradient");
-            for mlp in network.gamma_support.iter().chain(&network.gamma_query) {
-                assert!(moved(mlp.out.val()), "{method} under {preset:?}: the gate gets no gradient");
+            let weights = network.method.capl();
+            assert!(moved(weights.classifier.val()), "{row} under {preset:?}: prototypes get no gradient");
+            for mlp in weights.gamma_support.iter().chain(&weights.gamma_query) {
+                assert!(moved(mlp.out.val()), "{row} under {preset:?}: the gate gets no gradient");
             }
         }
     }
@@ -64,44 +64,41 @@ fn every_row_trains_under_every_preset() {
 #[test]
 fn every_row_registers_and_predicts_under_every_preset() {
     for preset in Preset::ALL {
-        for method in Method::ALL {
-            let (options, config) = options_of(preset, method);
-            let classes = Classes::new(&["background", "cow", "grass"], &["duck", "boat"]).unwrap();
-            let model = tiny_model(config, classes, method, &options, SIZE);
-            let support = |shot: usize| {
+        for row in Ablation::ALL {
+            let model = tiny_model(tiny_config(), classes(), capl(&classes(), row, &preset.options()), SIZE);
+            let image = |shot: usize| {
                 let data = (0..3 * SIZE * SIZE).map(|i| (i * (7 + shot) % 251) as u8).collect();
-                let image = protoseg::core::Image::new(SIZE, SIZE, data);
-                Support { novel: 3 + (shot % 2) as u16, image, label: labels(shot, 5) }
+                Image::new(SIZE, SIZE, data)
             };
-            let supports: Vec<Support> = (0..4).map(support).collect();
-            let sums: Vec<support::SupportSums> =
-                supports.iter().map(|support| model.support_sums(support).unwrap()).collect();
-            let parts = model.manifest.inference();
-            let bank = model.bank(&["duck", "boat"], &sums, parts, &options).unwrap();
-            assert_eq!(bank.rows.dims(), [5, 16]);
-            let predictor = Predictor { model: &model, bank, dqce: parts.dqce, options: options.clone() };
-            let scores = predictor.canvas_scores(&supports[0].image);
+            // Novel classes have rows 3 and 4.
+            let support = |shot: usize| {
+                let own = 3 + (shot % 2) as u16;
+                let mut labels = labels(shot, 5);
+                labels.data.iter_mut().filter(|label| **label == own).for_each(|label| *label = SUPPORT_ROW);
+                Support::new(format!("shot {shot}"), image(shot), labels).unwrap()
+            };
+            let mut pack = ClassPack::new(&model);
+            let report = model.register(&mut pack, "duck", [support(0), support(2)]).unwrap();
+            assert_eq!((report.shots, report.leave_one_out_iou.len()), (2, 2));
+            model.register(&mut pack, "boat", [support(1), support(3)]).unwrap();
+            let segmenter = Segmenter::builder(&model).pack(&pack).build().unwrap();
+            let scores = segmenter.canvas_scores(&image(0));
             assert_eq!(scores.dims(), [5, SIZE, SIZE]);
-            let largest: f32 = scores.abs().max().into_scalar();
-            assert!(largest > 0.0 && largest <= 10.001, "{method} under {preset:?}: score {largest}");
+            let scores = values(scores);
+            assert!(scores.iter().all(|score| score.abs() <= 10.001), "{row} under {preset:?}");
+            assert!(scores.iter().any(|&score| score != 0.0), "{row} under {preset:?}");
         }
     }
 }
 
 #[test]
 fn the_base_rows_of_a_plain_method_are_as_learned() {
-    let (options, config) = options_of(Preset::Reference, Method::Baseline);
-    let classes = Classes::new(&["background", "cow", "grass"], &["duck", "boat"]).unwrap();
-    let model = tiny_model(config, classes, Method::Baseline, &options, SIZE);
-    let sums: Vec<_> = [3, 4]
-        .map(|novel| {
-            let image = protoseg::core::Image::new(SIZE, SIZE, vec![90; 3 * SIZE * SIZE]);
-            model.support_sums(&Support { novel, image, label: labels(0, 5) }).unwrap()
-        })
-        .into();
-    let bank = model.bank(&["duck", "boat"], &sums, model.manifest.inference(), &options).unwrap();
-    let learned = model.network().learned_base(3);
-    let cosine = protoseg::method::capl::cosine::cosine_of_rows(learned, bank.rows.slice_dim(0, 0..3));
-    let worst: f32 = cosine.sub_scalar(1.0).abs().max().into_scalar();
-    assert!(worst < 1e-5, "{worst}");
+    let method = capl(&classes(), Ablation::Baseline, &Preset::Reference.options());
+    let model = tiny_model(tiny_config(), classes(), method, SIZE);
+    let image = Image::new(SIZE, SIZE, vec![90; 3 * SIZE * SIZE]);
+    let sums = [3, 4].map(|own| remember(&model, own, &image, &labels(0, 5)));
+    let classifier = model.classifier(&["duck", "boat"], &sums, &model.usage().unwrap()).unwrap();
+    let learned = model.network().method.capl().learned_base(3);
+    let cosine = cosine_of_rows(learned, classifier.rows.slice_dim(0, 0..3));
+    assert_close("cosine", &values(cosine), &[1.0; 3], 1e-5);
 }

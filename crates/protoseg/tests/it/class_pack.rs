@@ -9,7 +9,7 @@ use protoseg::{
     core::Classes,
     decoder::DecoderKind,
     encoder::{EncoderConfig, ResNetConfig},
-    method::capl::{method::Method, options::Preset},
+    method::capl::{Ablation, Capl, Preset},
     model::Model,
 };
 
@@ -19,15 +19,9 @@ const DIM: usize = 8;
 
 fn model() -> Model {
     let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.125, ..ResNetConfig::new(10) });
-    let network = NetworkConfig {
-        encoder,
-        decoder: DecoderKind::Fcn,
-        dim: DIM,
-        aux_head: false,
-        ..NetworkConfig::pspnet(10, 5)
-    };
+    let network = NetworkConfig { encoder, decoder: DecoderKind::Fcn, dim: DIM, ..NetworkConfig::pspnet(10) };
     let classes = Classes::new(&["background", "cow", "grass"], &["swan", "duck"]).unwrap();
-    tiny_model(network, classes, Method::Capl, &Preset::Reference.options(), 33)
+    tiny_model(network, classes, Capl::new(Ablation::Capl, Preset::Reference.options(), 5, false), 33)
 }
 
 fn pooled(seed: usize) -> Pooled {
@@ -56,9 +50,9 @@ fn rows_follow_the_model_s_own_names_then_the_alphabet() {
     }
     let names: Vec<&str> = pack.by_row(&model).iter().map(|class| class.name.as_str()).collect();
     assert_eq!(names, ["swan", "duck", "aeroplane", "boat"]);
-    let options = Preset::Balanced.options();
-    let bank = pack.bank(&model, model.manifest.inference(), &options).unwrap();
-    assert_eq!((bank.rows.dims(), bank.classes.n_novel()), ([7, DIM], 4));
+    let usage = model.usage().unwrap().with_preset(Preset::Balanced);
+    let classifier = pack.classifier(&model, &usage).unwrap();
+    assert_eq!((classifier.rows.dims(), classifier.classes.n_novel()), ([7, DIM], 4));
 }
 
 proptest! {
@@ -82,10 +76,9 @@ proptest! {
         first.add(removed).unwrap();
         prop_assert_eq!(&first, &all());
         for preset in Preset::ALL {
-            let bank = |pack: &ClassPack| {
-                values(pack.bank(&model, model.manifest.inference(), &preset.options()).unwrap().rows)
-            };
-            prop_assert_eq!(bank(&first), bank(&all()));
+            let usage = model.usage().unwrap().with_preset(preset);
+            let rows = |pack: &ClassPack| values(pack.classifier(&model, &usage).unwrap().rows);
+            prop_assert_eq!(rows(&first), rows(&all()));
         }
     }
 }
@@ -111,7 +104,7 @@ fn files_that_lie_are_refused() {
     assert!(text("\\\"format\\\":1", "\\\"format\\\":9").contains("format 9"));
     assert!(text("\\\"pixels\\\"", "\\\"pixelz\\\"").contains("pixelz"));
     assert!(text("\\\"count\\\":3.0", "\\\"count\\\":0.0").contains("no positions"));
-    assert!(text("[0,", "{0,").contains("no class pack"));
+    assert!(text("[0,", "{0,").contains("not a class pack"));
     let mut changed = whole.clone();
     let end = changed.len();
     changed[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());

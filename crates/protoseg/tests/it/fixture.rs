@@ -3,13 +3,16 @@
 use burn::tensor::{Tensor, TensorData};
 use protoseg::{
     config::NetworkConfig,
-    core::{Classes, Preprocess, RowMap},
+    core::{Classes, Image, Preprocess, RowMap},
     device::cpu,
     encoder::{EncoderConfig, ResNetConfig},
-    method::capl::{method::Method, options::Options},
+    method::{
+        Generalized, Method,
+        capl::{Ablation, Capl, Options, register::SupportSums},
+    },
     model::{Manifest, Model, Training},
 };
-use protoseg_testing::{Golden, read_keys, write_generated};
+use protoseg_testing::{Golden, read_keys, shared, write_generated};
 
 /// `n_base` rows named by number, the first a background, then `n_novel`.
 pub fn numbered_classes(n_base: usize, n_novel: usize) -> Classes {
@@ -26,15 +29,14 @@ pub fn label_maps(golden: &Golden, name: &str) -> Vec<RowMap> {
     golden.bytes(name).chunks(height * width).map(|labels| RowMap::from_u8(width, height, labels)).collect()
 }
 
-/// The reference's PSPNet-50 with generated weights; nothing where the list of its tensors is missing.
-pub fn generated_model(size: usize) -> Option<Model> {
-    let keys = protoseg_testing::shared("golden/pspnet50_keys.tsv")?;
+/// The reference's PSPNet-50 with generated weights.
+pub fn generated_model(size: usize) -> Model {
     let folder = tempfile::tempdir().unwrap();
     let checkpoint = folder.path().join("reference.safetensors");
-    let mut keys = read_keys(&keys);
+    let mut keys = read_keys(&shared("golden/pspnet50_keys.tsv"));
     keys.retain(|(name, _)| !name.ends_with("num_batches_tracked"));
     write_generated(&keys, str::to_string, &checkpoint);
-    Some(Model::import(&checkpoint, numbered_classes(16, 5), size, &cpu()).unwrap())
+    Model::import(&checkpoint, numbered_classes(16, 5), size, &cpu()).unwrap()
 }
 
 pub fn tensor<const D: usize>(golden: &Golden, name: &str) -> Tensor<D> {
@@ -47,38 +49,35 @@ pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 }
 
 /// A network small enough for tests in milliseconds, d = 16.
-pub fn tiny_config(rows: usize) -> NetworkConfig {
+pub fn tiny_config() -> NetworkConfig {
     let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.125, ..ResNetConfig::new(10) });
-    NetworkConfig { encoder, dim: 16, ..NetworkConfig::pspnet(10, rows) }
+    NetworkConfig { encoder, dim: 16, ..NetworkConfig::pspnet(10) }
+}
+
+/// CAPL with as many rows as the options ask for.
+pub fn capl(classes: &Classes, ablation: Ablation, options: &Options) -> Capl {
+    let rows = if options.novel_rows { classes.rows().len() } else { classes.n_base() };
+    Capl::new(ablation, options.clone(), rows, true)
 }
 
 /// A model with random weights.
-pub fn tiny_model(
-    network: NetworkConfig,
-    classes: Classes,
-    method: Method,
-    options: &Options,
-    size: usize,
-) -> Model {
+pub fn tiny_model(network: NetworkConfig, classes: Classes, method: Capl, size: usize) -> Model {
     let device = cpu();
     device.seed(11);
-    let training = Training {
-        origin: "random weights".to_string(),
-        data: None,
-        fold: None,
-        novel_pixels: None,
-        seed: Some(11),
-        selected: None,
-    };
-    let built = network.init(&device).unwrap();
+    let training = Training { origin: "random weights".to_string(), seed: Some(11), ..Training::default() };
     let manifest = Manifest {
-        format: 1,
+        format: Manifest::FORMAT,
         network,
         classes,
-        method,
-        options: options.clone(),
+        method: Method::Capl(method),
         preprocess: Preprocess::imagenet(size),
         training,
     };
-    Model::new(manifest, built, &device)
+    Model::random(manifest, &device).unwrap()
+}
+
+/// What registration keeps of an image of the class with the label `own`.
+pub fn remember(model: &Model, own: u16, image: &Image, labels: &RowMap) -> SupportSums {
+    let labels = model.preprocess().label(labels);
+    model.usage().unwrap().remember(model.features(image), &labels, own, model.classes().n_base())
 }

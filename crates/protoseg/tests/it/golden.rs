@@ -4,18 +4,21 @@ use burn::tensor::Tensor;
 use protoseg::{
     class_pack::{ClassPack, PackClass, Shot},
     core::ClassRole,
-    method::capl::{gate::Gate, method::Method, options::Preset, query::dynamic_prototypes},
+    method::{
+        Generalized,
+        capl::{dqce::dynamic_prototypes, gate::Gate, usage::ActiveParts},
+    },
+    segmenter::Segmenter,
 };
 use protoseg_testing::{Golden, assert_close, shared};
 
 use crate::fixture::{generated_model, label_maps, tensor, values};
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn features_of_every_stage() {
-    let (Some(path), Some(model)) = (shared("golden/pspnet50.safetensors"), generated_model(97)) else {
-        return;
-    };
-    let golden = Golden::read(&path);
+    let model = generated_model(97);
+    let golden = Golden::read(&shared("golden/pspnet50.safetensors"));
     let query = tensor::<4>(&golden, "query");
     for (stage, map) in model.network().encoder.forward(query.clone()).into_iter().enumerate() {
         let [batch, channels, height, width] = map.dims();
@@ -34,27 +37,25 @@ fn features_of_every_stage() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn registration_and_prediction() {
-    let (Some(path), Some(model)) = (shared("golden/pspnet50.safetensors"), generated_model(97)) else {
-        return;
-    };
-    let golden = Golden::read(&path);
+    let model = generated_model(97);
+    let golden = Golden::read(&shared("golden/pspnet50.safetensors"));
     let labels = label_maps(&golden, "support_label");
     let images = tensor::<5>(&golden, "support_image");
     let [novel, shots, ..] = images.dims();
     let images: Tensor<4> = images.flatten(0, 1);
+    let usage = model.usage().unwrap();
+    assert_eq!(usage.parts(), ActiveParts::Capl);
     let mut supports = Vec::new();
     for (i, label) in labels.iter().enumerate() {
         let features = model.canvas_features(images.clone().slice_dim(0, i..i + 1));
         let row = (16 + i / shots) as u16;
-        supports.push(model.pool_support(row, features, label));
+        supports.push(usage.remember(features, label, row, 16));
     }
     assert_eq!(supports.len(), novel * shots);
-    let options = &Preset::Reference.options();
-    let parts = model.manifest.inference();
-    assert_eq!(parts, Method::Capl.inference());
-    let novel: Vec<&str> = model.manifest.classes.names(ClassRole::Novel).collect();
-    let bank = model.bank(&novel, &supports, parts, options).unwrap();
+    let novel: Vec<&str> = model.classes().names(ClassRole::Novel).collect();
+    let bank = model.classifier(&novel, &supports, &usage).unwrap();
     assert_close("registered", &values(bank.rows.clone()), golden.values("registered"), 1e-5);
 
     // The same through a class pack on disk.
@@ -69,15 +70,17 @@ fn registration_and_prediction() {
     let read = ClassPack::load(&path).unwrap();
     assert_eq!(read, pack);
     read.check(&model).unwrap();
-    let bank = read.bank(&model, parts, options).unwrap();
+    let bank = read.classifier(&model, &usage).unwrap();
     assert_close("registered from a pack", &values(bank.rows.clone()), golden.values("registered"), 1e-5);
 
     let query = tensor::<4>(&golden, "query");
     let features = model.canvas_features(query.clone());
-    let dqce = model.network().dqce(Gate::Cosine);
-    let dynamic = dynamic_prototypes(model.network().classifier.val(), features, dqce, options);
+    let weights = model.network().method.capl();
+    let dqce = weights.dqce(Gate::Cosine);
+    let dynamic = dynamic_prototypes(weights.classifier.val(), features, dqce, usage.options());
     assert_close("p_dyn", &values(dynamic), golden.values("dqce"), 1e-4);
 
-    let scores = model.scores_of(query, &bank, parts.dqce, options);
+    let segmenter = Segmenter::builder(&model).pack(&read).build().unwrap();
+    let scores = segmenter.scores_of(query);
     assert_close("logits", &values(scores), golden.values("logits"), 1e-3);
 }

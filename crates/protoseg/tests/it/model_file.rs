@@ -4,19 +4,17 @@ use std::fs;
 
 use protoseg::{
     core::{Classes, Image},
-    device::cpu,
-    method::capl::{method::Method, options::Preset},
+    method::capl::{Ablation, Preset},
     model::{Model, ModelError},
-    predict::Predictor,
-    register::Support,
 };
 use protoseg_testing::Golden;
 
-use crate::fixture::{tiny_config, tiny_model, values};
+use crate::fixture::{capl, remember, tiny_config, tiny_model, values};
 
 fn model() -> Model {
     let classes = Classes::new(&["background", "cow"], &["duck"]).unwrap();
-    tiny_model(tiny_config(3), classes, Method::Capl, &Preset::Balanced.options(), 41)
+    let method = capl(&classes, Ablation::Capl, &Preset::Balanced.options());
+    tiny_model(tiny_config(), classes, method, 41)
 }
 
 #[test]
@@ -25,19 +23,15 @@ fn a_model_read_back_predicts_the_same() {
     let path = folder.path().join("model.safetensors");
     let model = model();
     model.save(&path).unwrap();
-    let again = Model::load(&path, &cpu()).unwrap();
-    assert_eq!(again.manifest, model.manifest);
-    assert_eq!(Model::read_manifest(&path).unwrap(), model.manifest);
+    let again = Model::load(&path).unwrap();
+    assert_eq!(again.manifest(), model.manifest());
+    assert_eq!(Model::read_manifest(&path).unwrap(), *model.manifest());
 
     let image = Image::new(41, 30, (0..41 * 30 * 3).map(|i| (i % 255) as u8).collect());
     let label = protoseg::core::RowMap::new(41, 30, (0..41 * 30).map(|i| (i % 3) as u16).collect());
     let scores = |model: &Model| -> Vec<f32> {
-        let support = Support { novel: 2, image: image.clone(), label: label.clone() };
-        let sums = [model.support_sums(&support).unwrap()];
-        let parts = model.manifest.inference();
-        let options = model.manifest.options.clone();
-        let bank = model.bank(&["duck"], &sums, parts, &options).unwrap();
-        values(Predictor { model, bank, dqce: parts.dqce, options }.canvas_scores(&image))
+        let sums = [remember(model, 2, &image, &label)];
+        values(model.classifier(&["duck"], &sums, &model.usage().unwrap()).unwrap().rows)
     };
     assert_eq!(scores(&model), scores(&again));
     #[cfg(unix)]
@@ -56,7 +50,7 @@ fn a_save_that_fails_leaves_the_old_file() {
     let model = model();
     model.save(&path).unwrap();
     let before = fs::read(&path).unwrap();
-    let error = model.save(&folder.path().join("no such folder/model.safetensors")).unwrap_err().to_string();
+    let error = model.save(folder.path().join("no such folder/model.safetensors")).unwrap_err().to_string();
     assert!(error.contains("cannot write") && error.contains("no such folder"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), before);
 }
@@ -83,18 +77,21 @@ fn with_manifest(change: impl Fn(&mut serde_json::Value)) -> (tempfile::TempDir,
 fn a_manifest_that_lies_is_refused() {
     type Change = fn(&mut serde_json::Value);
     let lies: [(Change, &str); 8] = [
-        (|m| m["format"] = 9.into(), "format 9"),
-        (|m| m["network"]["dim"] = 1_000_000_000.into(), "dim = 1000000000"),
-        (|m| m["network"]["rows"] = 2.into(), "classifier: [3, 16], expected [2, 16]"),
-        (|m| m["network"]["encoder"]["depth"] = 51.into(), "encoder.depth = 51"),
+        (|m| m["format"] = 9.into(), "formats up to 2, got `9`"),
+        (
+            |m| m["network"]["dim"] = 1_000_000_000.into(),
+            "`dim` must be an even number from 8 to 4096, got `1000000000`",
+        ),
+        (|m| m["method"]["rows"] = 2.into(), "classifier: [3, 16], expected [2, 16]"),
+        (|m| m["network"]["encoder"]["depth"] = 51.into(), "`encoder.depth` must be"),
         (|m| m["classes"] = serde_json::json!([]), "no base class"),
-        (|m| m["preprocess"]["size"] = 10_000_000.into(), "canvas of 10000000"),
+        (|m| m["preprocess"]["size"] = 10_000_000.into(), "got `10000000`"),
         (|m| m["preprocess"]["std"] = serde_json::json!([0.0, 1.0, 1.0]), "deviation"),
         (|m| m["surprise"] = 1.into(), "surprise"),
     ];
     for (change, words) in lies {
         let (_folder, path) = with_manifest(change);
-        let error = Model::load(&path, &cpu()).unwrap_err().to_string();
+        let error = Model::load(&path).unwrap_err().to_string();
         assert!(error.contains(words) && error.contains("model.safetensors"), "{error}\nlacks: {words}");
     }
 }
@@ -109,7 +106,7 @@ fn weights_that_are_not_numbers_are_refused_by_name() {
     let end = bytes.len();
     bytes[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
     fs::write(&path, &bytes).unwrap();
-    let error = Model::load(&path, &cpu()).unwrap_err().to_string();
+    let error = Model::load(&path).unwrap_err().to_string();
     assert!(error.contains("holds NaN") && error.contains("tensor `"), "{error}");
 }
 
@@ -121,7 +118,7 @@ fn a_truncated_model_is_refused() {
     let bytes = fs::read(&path).unwrap();
     for length in [0, 5, 100, bytes.len() / 2, bytes.len() - 1] {
         fs::write(&path, &bytes[..length]).unwrap();
-        assert!(matches!(Model::load(&path, &cpu()), Err(ModelError::Weights(_))), "cut to {length} bytes");
+        assert!(matches!(Model::load(&path), Err(ModelError::Weights(_))), "cut to {length} bytes");
     }
 }
 

@@ -3,18 +3,18 @@
 use std::{fs, path::PathBuf};
 
 use protoseg::{
+    class_pack::{ClassPack, PackClass, Shot},
     core::{Classes, Image, RowMap},
     device::cpu,
     model::Model,
-    predict::Predictor,
-    register::Support,
+    segmenter::Segmenter,
     weights::{TensorFile, load_encoder, read_encoder_config},
 };
 use protoseg_data::{mask::read_index_mask, picture::read_image};
 use protoseg_testing::{Golden, assert_close};
 use serde::Deserialize;
 
-use crate::fixture::{tensor, values};
+use crate::fixture::{remember, tensor, values};
 
 #[derive(Deserialize)]
 struct Fixture {
@@ -26,15 +26,16 @@ struct Fixture {
     queries: Vec<String>,
 }
 
+/// The folder that a script of `benches/peers` filled and named in this variable.
+fn folder(variable: &str) -> PathBuf {
+    std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set")).into()
+}
+
 #[test]
+#[ignore = "needs a checkpoint of PyTorch: run `python benches/peers/import_parity.py`"]
 #[allow(clippy::print_stderr)]
 fn an_imported_checkpoint_scores_as_pytorch_does() {
-    let Some(folder) = std::env::var_os("PROTOSEG_PARITY").map(PathBuf::from) else {
-        eprintln!(
-            "SKIPPED: this test needs a checkpoint of PyTorch; `python benches/peers/import_parity.py` makes one"
-        );
-        return;
-    };
+    let folder = folder("PROTOSEG_PARITY");
     let fixture: Fixture =
         serde_json::from_str(&fs::read_to_string(folder.join("fixture.json")).unwrap()).unwrap();
     let expected = Golden::read(&folder.join("expected.safetensors"));
@@ -52,35 +53,35 @@ fn an_imported_checkpoint_scores_as_pytorch_does() {
             .unwrap()
             .save(&written)
             .unwrap();
-        let model = Model::load(&written, &cpu()).unwrap();
+        let model = Model::load(&written).unwrap();
 
         let sums: Vec<_> = fixture
             .supports
             .iter()
-            .map(|(novel, name)| Support { novel: *novel, image: image(name), label: label(name) })
-            .map(|support| model.support_sums(&support).unwrap())
+            .map(|(novel, name)| remember(&model, *novel, &image(name), &label(name)))
             .collect();
-        let (parts, options) = (model.manifest.inference(), model.manifest.options.clone());
-        let bank = model.bank(&fixture.novel, &sums, parts, &options).unwrap();
-        let rows =
-            assert_close("registered", &values(bank.rows.clone()), expected.values("registered"), 1e-4);
-        let predictor = Predictor { model: &model, bank, dqce: parts.dqce, options };
+        let classifier = model.classifier(&fixture.novel, &sums, &model.usage().unwrap()).unwrap();
+        let rows = assert_close("registered", &values(classifier.rows), expected.values("registered"), 1e-4);
+        let mut pack = ClassPack::new(&model);
+        for (place, class) in fixture.novel.iter().enumerate() {
+            let row = (fixture.base.len() + place) as u16;
+            let own = sums.iter().filter(|support| support.novel == row);
+            let shots = own.map(|sums| Shot::new("support", 1, sums.clone()).unwrap()).collect();
+            pack.add(PackClass { name: class.clone(), color: None, shots }).unwrap();
+        }
+        let segmenter = Segmenter::builder(&model).pack(&pack).build().unwrap();
         let scores: Vec<f32> =
-            fixture.queries.iter().flat_map(|name| values(predictor.canvas_scores(&image(name)))).collect();
+            fixture.queries.iter().flat_map(|name| values(segmenter.canvas_scores(&image(name)))).collect();
         let worst = assert_close("logits", &scores, expected.values("logits"), 2e-3);
         eprintln!("{container}: largest difference {rows:.1e} in prototypes, {worst:.1e} in logits");
     }
 }
 
 #[test]
+#[ignore = "needs encoders of torchvision: run `python benches/peers/encoder_parity.py`"]
 #[allow(clippy::print_stderr)]
 fn encoders_of_others_give_the_maps_of_pytorch() {
-    let Some(folder) = std::env::var_os("PROTOSEG_ENCODERS").map(PathBuf::from) else {
-        eprintln!(
-            "SKIPPED: this test needs encoders of torchvision; `python benches/peers/encoder_parity.py` makes some"
-        );
-        return;
-    };
+    let folder = folder("PROTOSEG_ENCODERS");
     let mut compared = 0;
     for entry in fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
@@ -91,7 +92,7 @@ fn encoders_of_others_give_the_maps_of_pytorch() {
         let config = read_encoder_config(&checkpoint).unwrap();
         let encoder = load_encoder(&checkpoint, &config, &cpu()).unwrap();
         let expected = Golden::read(&path.with_extension("safetensors"));
-        let [.., last] = encoder.forward(tensor(&expected, "input"));
+        let last = encoder.forward(tensor(&expected, "input")).pop().unwrap();
         let name = path.file_stem().unwrap().to_string_lossy();
         let worst = assert_close(&name, &values(last), expected.values("output"), 1e-3);
         eprintln!("{name}: {config:?}, largest difference {worst:.1e}");

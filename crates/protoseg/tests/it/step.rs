@@ -8,13 +8,15 @@ use protoseg::{
     core::RowMap,
     decoder::Decoder,
     encoder::{Block, Encoder},
-    method::capl::{
-        fake::{FakeRoles, fake_support_start, present_classes},
-        method::Method,
-        options::Preset,
+    method::{
+        Images, Losses,
+        capl::{
+            Ablation, Preset,
+            fake::{FakeRoles, fake_support_start, present_classes},
+            loss::batch_losses,
+        },
     },
     network::Network,
-    train::{Losses, batch_losses},
 };
 use protoseg_testing::{Golden, assert_close, assert_close_relative, shared, stream};
 use std::collections::BTreeMap;
@@ -29,13 +31,14 @@ fn step(network: &Network, images: Tensor<4>, labels: &[RowMap], novel: Vec<u16>
     let mut context = present_classes(&labels[fake_support_start(batch, options.fake_support)..], map);
     context.retain(|row| !novel.contains(row));
     let roles = FakeRoles { novel, context };
-    let losses = batch_losses(network, images, labels, 16, &roles, Method::Capl.training(), &options);
+    let images = Images { images, labels };
+    let losses = batch_losses(network, &images, 16, &roles, Ablation::Capl.training(), &options);
     let grads = losses.total.backward();
     (losses, grads)
 }
 
 fn without_dropout(mut network: Network) -> Network {
-    network.aux_head.iter_mut().for_each(|head| head.dropout.p = 0.0);
+    network.method.capl_mut().aux_head.iter_mut().for_each(|head| head.dropout.p = 0.0);
     if let Decoder::PspNet(psp) = &mut network.decoder {
         psp.projector.dropout.p = 0.0;
     }
@@ -57,7 +60,8 @@ fn gradients(network: &Network, grads: &Gradients) -> BTreeMap<String, Vec<f32>>
             self.path.pop();
         }
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let variants = ["ResNet", "PspNet", "Bottleneck"];
+            // Which encoder, decoder, block and method it is, is no part of a name.
+            let variants = ["ResNet", "PspNet", "Bottleneck", "Capl", "method"];
             let names: Vec<&str> =
                 self.path.iter().map(String::as_str).filter(|name| !variants.contains(name)).collect();
             if let Some(grad) = param.val().grad(self.grads) {
@@ -90,8 +94,9 @@ fn ours(name: &str) -> String {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn a_step_with_frozen_batch_norm_has_the_gradients_of_double_precision_down_to_the_first_convolution() {
-    let Some(model) = generated_model(33) else { return };
+    let model = generated_model(33);
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/frozen_step.safetensors");
     let expected = Golden::read(path.as_ref());
     // On an autodiff device, flags off: batch-norm uses its running statistics, but gradients flow.
@@ -101,7 +106,7 @@ fn a_step_with_frozen_batch_norm_has_the_gradients_of_double_precision_down_to_t
     const SIZE: usize = 33;
     let shape = [4, 3, SIZE, SIZE];
     let pixels = stream("image", shape.iter().product()).into_iter().map(|value| 2.0 * value).collect();
-    let images: Tensor<4> = Tensor::from_data(TensorData::new::<f32, _>(pixels, shape), &model.device);
+    let images: Tensor<4> = Tensor::from_data(TensorData::new::<f32, _>(pixels, shape), model.device());
     let label = |image: usize, pixel: usize| {
         if pixel / SIZE < 4 { 255 } else { ((pixel % SIZE / 6 + image) % 5) as u8 }
     };
@@ -133,11 +138,10 @@ fn freeze_flags(network: Network) -> Network {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
 fn the_golden_step() {
-    let (Some(path), Some(model)) = (shared("golden/pspnet50.safetensors"), generated_model(97)) else {
-        return;
-    };
-    let golden = Golden::read(&path);
+    let model = generated_model(97);
+    let golden = Golden::read(&shared("golden/pspnet50.safetensors"));
     let network = without_dropout(model.network().clone().train());
     let labels = label_maps(&golden, "train_label");
     let images = Tensor::from_inner(tensor::<4>(&golden, "train_image"));

@@ -10,7 +10,10 @@ use protoseg::{
     decoder::{Decoder, DecoderKind},
     device::cpu,
     encoder::Encoder,
-    method::capl::{method::Method, options::Preset},
+    method::{
+        BaseClasses, Images, Method, TrainingBatch,
+        capl::{Ablation, Capl, Preset},
+    },
     network::Network,
     train::{OptimizerSettings, StepReport, Trainer, TrainerConfig},
 };
@@ -22,18 +25,27 @@ use crate::fixture::{tiny_config, values};
 fn run(network: Network, config: TrainerConfig) -> (Vec<StepReport>, Network) {
     let steps = config.steps;
     let mut trainer = Trainer::new(network, config);
-    let reports = (0..steps).map(|_| trainer.step(images(), &labels())).collect();
+    let reports = (0..steps).map(|_| step(&mut trainer)).collect();
     (reports, trainer.network())
 }
 
+fn step(trainer: &mut Trainer) -> StepReport {
+    trainer.step(&TrainingBatch::Images(Images { images: images(), labels: &labels() }))
+}
+
+fn method() -> Method {
+    Method::Capl(Capl::reference(3))
+}
+
 fn config(steps: usize) -> TrainerConfig {
-    let recipe = OptimizerSettings { lr: 0.005, ..OptimizerSettings::reference() };
-    TrainerConfig::new(3, Some(0), Method::Capl.training(), Preset::Reference.options(), recipe, steps, 5)
+    let optimizer = OptimizerSettings { lr: 0.005, ..OptimizerSettings::reference() };
+    let base = BaseClasses { count: 3, has_background: true };
+    TrainerConfig::new(method(), base, optimizer, steps, 5)
 }
 
 /// Without dropout: tests share the device's random numbers.
 fn start() -> Network {
-    NetworkConfig { dropout: 0.0, ..tiny_config(3) }.init(&cpu()).unwrap().materialize()
+    NetworkConfig { dropout: 0.0, ..tiny_config() }.init(&method(), &cpu()).unwrap().materialize()
 }
 
 fn labels() -> Vec<RowMap> {
@@ -65,7 +77,10 @@ fn the_loss_falls_and_a_run_repeats_bit_for_bit() {
     assert_eq!(reports[24].rate, 0.0);
     let (again, trained_again) = run(network, config(25));
     assert_eq!(reports, again);
-    assert_eq!(values(trained.classifier.val()), values(trained_again.classifier.val()));
+    assert_eq!(
+        values(trained.method.capl().classifier.val()),
+        values(trained_again.method.capl().classifier.val())
+    );
 }
 
 #[test]
@@ -74,13 +89,16 @@ fn a_trainer_goes_on_from_its_weights_and_its_optimisers_memory() {
     let (reports, trained) = run(network.clone(), config(6));
     let mut first = Trainer::new(network, config(6));
     for _ in 0..3 {
-        first.step(images(), &labels());
+        step(&mut first);
     }
     let memory = first.optimizer_state().unwrap();
     let mut second = Trainer::new(first.network(), config(6)).resume(3, memory).unwrap();
-    let rest: Vec<StepReport> = (0..3).map(|_| second.step(images(), &labels())).collect();
+    let rest: Vec<StepReport> = (0..3).map(|_| step(&mut second)).collect();
     assert_eq!(reports[3..], rest);
-    assert_eq!(values(trained.classifier.val()), values(second.network().classifier.val()));
+    assert_eq!(
+        values(trained.method.capl().classifier.val()),
+        values(second.network().method.capl().classifier.val())
+    );
 }
 
 #[test]
@@ -91,20 +109,25 @@ fn two_devices_learn_what_one_learns_in_two_parts() {
     let (in_parts, a) = run(network.clone(), parts);
     let (side_by_side, b) = run(network, devices);
     assert_eq!(in_parts, side_by_side);
-    assert_eq!(values(a.classifier.val()), values(b.classifier.val()));
+    assert_eq!(values(a.method.capl().classifier.val()), values(b.method.capl().classifier.val()));
 }
 
 #[test]
 fn parts_of_a_batch_count_as_one_step() {
     // A plain classifier has no roles to draw, so that only batch statistics could tell the two apart; they are frozen.
-    let plain = TrainerConfig { parts: Method::Baseline.training(), freeze_batch_norm: true, ..config(1) };
-    let network =
-        NetworkConfig { dropout: 0.0, aux_head: false, decoder: DecoderKind::Project, ..tiny_config(3) };
-    let network = network.init(&cpu()).unwrap().materialize();
+    let method = Method::Capl(Capl::new(Ablation::Baseline, Preset::Reference.options(), 3, false));
+    let plain = TrainerConfig { method: method.clone(), freeze_batch_norm: true, ..config(1) };
+    let network = NetworkConfig { dropout: 0.0, decoder: DecoderKind::Project, ..tiny_config() };
+    let network = network.init(&method, &cpu()).unwrap().materialize();
     let (whole, a) = run(network.clone(), plain.clone());
     let (parts, b) = run(network, TrainerConfig { accumulate: 2, ..plain });
     assert!((whole[0].loss - parts[0].loss).abs() < 1e-4, "{whole:?} {parts:?}");
-    assert_close("classifier", &values(b.classifier.val()), &values(a.classifier.val()), 1e-5);
+    assert_close(
+        "classifier",
+        &values(b.method.capl().classifier.val()),
+        &values(a.method.capl().classifier.val()),
+        1e-5,
+    );
 }
 
 #[test]
@@ -113,7 +136,7 @@ fn recomputing_changes_no_loss() {
     let (kept, a) = run(network.clone(), config(3));
     let (recomputed, b) = run(network, TrainerConfig { gradient_checkpointing: true, ..config(3) });
     assert_eq!(kept, recomputed);
-    assert_eq!(values(a.classifier.val()), values(b.classifier.val()));
+    assert_eq!(values(a.method.capl().classifier.val()), values(b.method.capl().classifier.val()));
 }
 
 #[test]

@@ -7,12 +7,11 @@ use protoseg_core::RowMap;
 use rand::{Rng, seq::SliceRandom};
 
 use super::{
-    cosine::unit,
-    method::Parts,
+    ablation::Parts,
     options::{FakeSupport, Normalise, Options},
-    pooling::masked_sums,
-    support::{Sce, mix},
+    register::{Sce, mix},
 };
+use crate::method::{cosine::unit, pooling::masked_sums};
 
 /// The roles drawn for one batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,7 +110,7 @@ mod tests {
     use super::*;
     use crate::{
         device::cpu,
-        method::capl::{gate::Gate, method::Method, options::Preset},
+        method::capl::{ablation::Ablation, gate::Gate, options::Preset},
     };
     use protoseg_core::IGNORE;
     use rand::SeedableRng;
@@ -158,7 +157,7 @@ mod tests {
             .reshape([1, 2, 2, 2]);
         let labels = [RowMap::new(2, 2, vec![1, 1, 2, IGNORE])];
         let roles = FakeRoles { novel: vec![1], context: vec![2] };
-        let parts = Method::Capl.training();
+        let parts = Ablation::Capl.training();
         let sce = Sce { gate: Gate::Constant(0.75), mlp: None };
         let out = form_classifier(
             learned.clone(),
@@ -172,7 +171,7 @@ mod tests {
         let out: Vec<f32> = out.try_into_vec_as().unwrap();
         assert_eq!(out, [7.0, 7.0, 2.0, 4.0, 3.5, 1.5]);
 
-        let plus = Method::BaselinePlus.training();
+        let plus = Ablation::BaselinePlus.training();
         let out = form_classifier(learned, features, &labels, &roles, plus, None, &Preset::Paper.options());
         let out: Vec<f32> = out.try_into_vec_as().unwrap();
         assert_eq!(out, [7.0, 7.0, 2.0, 4.0, 2.0, 2.0]);

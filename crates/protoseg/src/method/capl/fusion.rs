@@ -3,10 +3,10 @@
 use burn::tensor::Tensor;
 
 use super::{
-    cosine::unit,
+    dqce::{Dqce, dynamic_prototypes},
     options::{Fusion, Options},
-    query::{Dqce, dynamic_prototypes},
 };
+use crate::method::cosine::unit;
 
 /// The prototypes that each image of a batch is scored with, `[1 or batch, base + novel, d]`.
 ///
@@ -47,6 +47,7 @@ mod tests {
         device::cpu,
         method::capl::{gate::Gate, options::Preset},
     };
+    use protoseg_testing::assert_close;
 
     #[test]
     fn sum_by_hand_raw_and_unit() {
@@ -68,7 +69,7 @@ mod tests {
         };
         assert_eq!(run(Preset::Reference)[..4], [3.0, 5.0, 1.0, 0.0]);
         let unit = run(Preset::Balanced);
-        assert!((unit[0] - 0.6).abs() < 1e-6 && (unit[1] - 1.8).abs() < 1e-6, "{unit:?}");
+        assert_close("unit", &unit[..2], &[0.6, 1.8], 1e-6);
         assert_eq!(unit[2..4], [1.0, 0.0]);
     }
 }

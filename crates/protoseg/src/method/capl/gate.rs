@@ -1,4 +1,4 @@
-//! G: one scalar a class that weighs its learned prototype against a new one.
+//! G: one scalar per class that weighs its learned prototype against a new one.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use burn::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::cosine::cosine_of_rows;
+use crate::method::cosine::cosine_of_rows;
 
 /// Which G.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +41,9 @@ impl fmt::Display for Gate {
 }
 
 impl Gate {
+    /// What stands for the support gate of a model that never trained one.
+    pub const UNTRAINED: Self = Self::Constant(0.5);
+
     /// The weight of each class: `learned` and `new` are `[.., classes, d]`, the result `[.., classes, 1]`. `mlp` is the
     /// network behind [`Gate::Mlp`].
     pub fn weight<const D: usize>(
@@ -107,6 +110,7 @@ mod tests {
     use super::*;
     use crate::device::cpu;
     use burn::module::ParamId;
+    use protoseg_testing::assert_close;
 
     fn rows(values: [[f32; 2]; 2]) -> Tensor<2> {
         Tensor::from_floats(values, &cpu())
@@ -122,7 +126,7 @@ mod tests {
         let new = rows([[4.0, 3.0], [-2.0, 0.0]]);
         // (12 + 12) / 25 and -1.
         let weight = values(Gate::Cosine.weight(learned, new, None));
-        assert!((weight[0] - 0.96).abs() < 1e-6 && (weight[1] + 1.0).abs() < 1e-6, "{weight:?}");
+        assert_close("weight", &weight, &[0.96, -1.0], 1e-6);
     }
 
     #[test]
@@ -148,6 +152,6 @@ mod tests {
             Some(&mlp),
         ));
         let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
-        assert!((weight[0] - sigmoid(11.0)).abs() < 1e-6 && (weight[1] - sigmoid(4.0)).abs() < 1e-6);
+        assert_close("weight", &weight, &[sigmoid(11.0), sigmoid(4.0)], 1e-6);
     }
 }

@@ -8,7 +8,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-use protoseg_core::{Augment, NovelPixels};
+use protoseg_core::{Augment, Classes, NovelPixels};
 use protoseg_data::OnError;
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +19,9 @@ use crate::{
     config::{ConfigError, NetworkConfig},
     decoder::DecoderKind,
     encoder::{EncoderConfig, ResNetConfig, Stem, StrideOn, VggConfig},
-    method::capl::{
-        method::Method,
-        options::{Options, Preset},
+    method::{
+        Method,
+        capl::{Ablation, Capl, Options, Preset},
     },
 };
 
@@ -30,7 +30,7 @@ use crate::{
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
     /// A row of the ablation table.
-    pub method: Method,
+    pub method: Ablation,
     /// Where paper and reference differ: which of them to follow.
     pub preset: Preset,
     /// Everything random follows from it.
@@ -158,7 +158,7 @@ pub const HOLDOUT: &str = "holdout";
 impl Default for Plan {
     fn default() -> Self {
         Self {
-            method: Method::Capl,
+            method: Ablation::Capl,
             preset: Preset::Reference,
             seed: 321,
             devices: vec!["cpu".to_string()],
@@ -240,6 +240,14 @@ impl Plan {
         })
     }
 
+    /// The method that the plan trains, with a row for each class that needs one.
+    pub fn resolve_method(&self, classes: &Classes) -> Result<Method, ConfigError> {
+        let options = self.resolve_options()?;
+        let rows = if options.novel_rows { classes.rows().len() } else { classes.n_base() };
+        let aux_head = self.network.aux_head && options.loss.aux != 0.0;
+        Ok(Method::Capl(Capl::new(self.method, options, rows, aux_head)))
+    }
+
     /// The random transforms of training.
     pub fn transforms(&self) -> Augment {
         let AugmentPlan { scale, rotate, rotate_p, blur_p, flip_p } = self.augment;
@@ -317,7 +325,7 @@ impl Plan {
         }
         self.optimizer.validate()?;
         self.resolve_options()?;
-        self.network.config(self.network.encoder_config(None)?, 1).validate().map_err(|error| {
+        self.network.config(self.network.encoder_config(None)?).validate().map_err(|error| {
             let key = error.key.strip_prefix("encoder.").unwrap_or(&error.key);
             ConfigError { key: format!("network.{key}"), ..error }
         })
@@ -353,18 +361,9 @@ impl NetworkPlan {
         Ok(())
     }
 
-    /// The network around an encoder, without gates.
-    pub fn config(&self, encoder: EncoderConfig, rows: usize) -> NetworkConfig {
-        NetworkConfig {
-            encoder,
-            decoder: self.decoder,
-            dim: self.dim,
-            dropout: self.dropout,
-            aux_head: self.aux_head,
-            support_mlp: false,
-            query_mlp: false,
-            rows,
-        }
+    /// The network around an encoder.
+    pub fn config(&self, encoder: EncoderConfig) -> NetworkConfig {
+        NetworkConfig { encoder, decoder: self.decoder, dim: self.dim, dropout: self.dropout }
     }
 
     /// The encoder: as said here, else as the weights that it starts from have it, else the reference's.

@@ -1,0 +1,94 @@
+//! A support in memory: an image in which one class is labelled.
+
+use std::path::Path;
+
+use protoseg_core::{IGNORE, Image, RowMap, SUPPORT_ROW};
+
+use crate::{DataError, SupportFiles};
+
+/// An image that teaches one class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Support {
+    name: String,
+    image: Image,
+    labels: RowMap,
+    pixels: u64,
+}
+
+/// A mask or label map that is not as large as its image.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("support `{name}`: the mask is {got:?} but the image is {expected:?} (width, height)")]
+pub struct SupportSizeError {
+    /// The support's name.
+    pub name: String,
+    /// Width and height of the mask.
+    pub got: (usize, usize),
+    /// Width and height of the image.
+    pub expected: (usize, usize),
+}
+
+impl Support {
+    /// From two files: an image, and a mask of its size in which the class has any one colour or id.
+    pub fn read(image: impl AsRef<Path>, mask: impl AsRef<Path>) -> Result<Self, DataError> {
+        SupportFiles::new("", image.as_ref(), mask.as_ref()).load(0, 0)
+    }
+
+    /// From labels of the image's size: [`SUPPORT_ROW`] where the class is, rows of base classes where those are
+    /// known, [`IGNORE`] elsewhere. `name` is for people.
+    pub fn new(name: impl Into<String>, image: Image, labels: RowMap) -> Result<Self, SupportSizeError> {
+        let (got, expected) = ((labels.width, labels.height), (image.width, image.height));
+        let name = name.into();
+        if got != expected {
+            return Err(SupportSizeError { name, got, expected });
+        }
+        let pixels = labels.data.iter().filter(|&&label| label == SUPPORT_ROW).count() as u64;
+        Ok(Self { name, image, labels, pixels })
+    }
+
+    /// From a mask of the image's size, one value per pixel, line by line: true where the class is. Nothing is said of
+    /// the other pixels.
+    pub fn from_mask(name: impl Into<String>, image: Image, mask: &[bool]) -> Result<Self, SupportSizeError> {
+        let label = |&is_class: &bool| if is_class { SUPPORT_ROW } else { IGNORE };
+        let (width, height) = (image.width, image.height);
+        if mask.len() != width * height {
+            let got = (mask.len().checked_div(height).unwrap_or(0), height);
+            return Err(SupportSizeError { name: name.into(), got, expected: (width, height) });
+        }
+        Self::new(name, image, RowMap::new(width, height, mask.iter().map(label).collect()))
+    }
+
+    /// What people call it: usually the file name of its image.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The picture.
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// [`SUPPORT_ROW`], rows of base classes, and [`IGNORE`].
+    pub fn labels(&self) -> &RowMap {
+        &self.labels
+    }
+
+    /// Pixels of the class.
+    pub fn pixels(&self) -> u64 {
+        self.pixels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_of_another_size_is_refused() {
+        let image = || Image::new(3, 2, vec![0; 18]);
+        let support = Support::from_mask("duck", image(), &[true, false, true, false, false, true]).unwrap();
+        assert_eq!((support.pixels(), support.labels().data[1]), (3, IGNORE));
+        let error = Support::from_mask("duck", image(), &[true; 4]).unwrap_err();
+        assert_eq!((error.got, error.expected), ((2, 2), (3, 2)));
+        assert!(Support::new("duck", image(), RowMap::new(2, 3, vec![0; 6])).is_err());
+    }
+}

@@ -1,0 +1,231 @@
+//! Evaluation: base, novel and total scores of a model on a data set, for every draw of supports and every way to use
+//! the model, with the features of each image computed once.
+
+mod draw;
+mod lookup;
+mod plan;
+mod results;
+
+use protoseg_core::{
+    ClassRole, Classes, Confusion, Fold, Image, Remap, RowMap, ScoreGrid, Scores, SupportList,
+};
+use protoseg_data::{Benchmark, DataError, Progress, SplitStats, scan};
+use rayon::prelude::*;
+
+pub use plan::{EvaluateError, Evaluation, SupportSource};
+pub use results::{ResultRow, Results};
+
+use self::draw::{Draw, Memory};
+use crate::{method::capl::Usage, model::Model, segmenter::Segmenter};
+
+/// What an evaluation came to.
+#[derive(Clone, Debug)]
+pub struct Evaluated {
+    /// Base classes, then the fold's novel ones.
+    pub classes: Classes,
+    /// The split that the scores are of.
+    pub split: String,
+    /// The split that supports came from.
+    pub support_split: String,
+    /// Images that were evaluated.
+    pub images: usize,
+    /// Images that could have been.
+    pub of: usize,
+    /// The fewest pixels of its class that a support holds.
+    pub min_pixels: u64,
+    /// Side of the canvas.
+    pub size: usize,
+    /// One per seed, with the most shots; fewer shots are its beginning.
+    pub supports: Vec<SupportList>,
+    /// By usage, then shots, then seed.
+    pub cells: Vec<Cell>,
+}
+
+/// One usage with one draw of supports.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// How the model was used.
+    pub usage: Usage,
+    /// Supports per class.
+    pub shots: usize,
+    /// The seed of the draw; 0 for a list made by hand.
+    pub seed: u64,
+    /// Pixels by truth and prediction.
+    pub counts: Confusion,
+    /// What the counts come to under the protocol.
+    pub scores: Scores,
+}
+
+/// An image that was just evaluated.
+pub struct EvaluatedImage<'a> {
+    /// Its name in the data set.
+    pub name: &'a str,
+    /// The picture.
+    pub image: &'a Image,
+    /// Its labels.
+    pub truth: &'a RowMap,
+    /// What each cell made of it, in the order of [`Evaluated::cells`]. Under
+    /// [`Protocol::Reference`](protoseg_core::Protocol::Reference) they are squares, and the image lies at their top left.
+    pub predicted: &'a [RowMap],
+}
+
+/// Evaluates `model` on a benchmark. `progress` is told of images done, `each` of every image.
+pub fn evaluate(
+    model: &Model,
+    benchmark: &Benchmark,
+    plan: &Evaluation,
+    progress: Progress<'_>,
+    mut each: impl FnMut(&EvaluatedImage<'_>),
+) -> Result<Evaluated, EvaluateError> {
+    let model = &match plan.size {
+        Some(size) => model.with_canvas(size)?,
+        None => model.clone(),
+    };
+    let dataset = benchmark.dataset.as_ref();
+    let setting = Setting::new(model, benchmark, plan)?;
+    let remap = Remap::for_all_classes(dataset.classes(), setting.fold);
+    let pool = scan(dataset, setting.support_split)?;
+    let draws = draw::draws(plan, benchmark, setting.fold, &setting.classes, &pool)?;
+    let memory = draw::remember(model, benchmark, &remap, &draws, &model.usage()?)?;
+    let (segmenters, mut cells) = classifiers(model, plan, &setting.classes, &draws, &memory)?;
+
+    let all = images_of(benchmark, &setting, pool)?;
+    let queries = evenly(&all, plan.limit.unwrap_or(all.len()));
+    if queries.is_empty() {
+        return Err(EvaluateError::NoImages { split: setting.split.to_string() });
+    }
+    for (done, &query) in queries.iter().enumerate() {
+        progress(done, queries.len());
+        let (image, truth) = benchmark.load_rows(query, &remap)?;
+        let features = model.features(&image);
+        let grids: Vec<ScoreGrid> =
+            segmenters.iter().map(|(segmenter, _)| segmenter.grid(features.clone())).collect();
+        let target = lookup::target(&truth, plan.protocol);
+        let predicted: Vec<RowMap> = grids
+            .into_par_iter()
+            .zip(&mut cells)
+            .zip(&segmenters)
+            .map(|((grid, cell), (_, taught_by))| {
+                let labels = lookup::labels(grid, plan.protocol, model.preprocess(), &target);
+                // An image never counts for a classifier that it taught.
+                if !taught_by.contains(&query) {
+                    cell.counts.add(&target, &labels);
+                }
+                labels
+            })
+            .collect();
+        let name = &dataset.samples()[query].name;
+        each(&EvaluatedImage { name, image: &image, truth: &truth, predicted: &predicted });
+    }
+    progress(queries.len(), queries.len());
+    for cell in &mut cells {
+        cell.scores = Scores::of(&cell.counts, &setting.classes, plan.protocol);
+    }
+    Ok(Evaluated {
+        split: setting.split.to_string(),
+        support_split: setting.support_split.to_string(),
+        images: queries.len(),
+        of: all.len(),
+        min_pixels: draw::min_pixels(plan, benchmark),
+        size: model.preprocess().size,
+        supports: draws.into_iter().map(|draw| draw.list).collect(),
+        cells,
+        classes: setting.classes,
+    })
+}
+
+/// The fold and the splits of an evaluation.
+struct Setting<'a> {
+    fold: &'a Fold,
+    classes: Classes,
+    split: &'a str,
+    support_split: &'a str,
+}
+
+impl<'a> Setting<'a> {
+    fn new(model: &Model, benchmark: &'a Benchmark, plan: &Evaluation) -> Result<Self, EvaluateError> {
+        let dataset = benchmark.dataset.as_ref();
+        let fold = benchmark.fold(plan.fold)?;
+        let data = || dataset.name().to_string();
+        if fold.novel().is_empty() {
+            return Err(EvaluateError::NoNovel { fold: plan.fold, data: data() });
+        }
+        let classes = fold.classes(dataset.classes()).map_err(DataError::from)?;
+        check_classes(model, &classes, plan.fold, dataset.name())?;
+        let train = benchmark.train.as_str();
+        let split = benchmark
+            .val
+            .as_deref()
+            .ok_or_else(|| EvaluateError::NoSplit { data: data(), train: train.to_string() })?;
+        let support_split = if plan.protocol.takes_supports_from_val() { split } else { train };
+        Ok(Self { fold, classes, split, support_split })
+    }
+}
+
+/// A segmenter for every usage, number of shots and draw, with the samples that taught it, and an empty cell for each.
+#[allow(clippy::type_complexity)] // the two lists belong together and are taken apart at once
+fn classifiers(
+    model: &Model,
+    plan: &Evaluation,
+    classes: &Classes,
+    draws: &[Draw],
+    memory: &Memory,
+) -> Result<(Vec<(Segmenter, Vec<usize>)>, Vec<Cell>), EvaluateError> {
+    let names: Vec<&str> = classes.names(ClassRole::Novel).collect();
+    let n_base = classes.n_base() as u16;
+    let (mut segmenters, mut cells) = (Vec::new(), Vec::new());
+    for usage in &plan.usages {
+        for &shots in &plan.shots {
+            for draw in draws {
+                let supports: Vec<_> =
+                    draw.shots(shots, n_base).map(|support| memory[&support].clone()).collect();
+                let taught_by = draw.shots(shots, n_base).map(|(sample, _)| sample).collect();
+                let classifier = model.classifier(&names, &supports, usage)?;
+                segmenters.push((Segmenter::with_classifier(model, classifier, usage.clone()), taught_by));
+                let counts = Confusion::new(classes.rows().len());
+                let scores = Scores::of(&counts, classes, plan.protocol);
+                cells.push(Cell { usage: usage.clone(), shots, seed: draw.seed, counts, scores });
+            }
+        }
+    }
+    Ok((segmenters, cells))
+}
+
+/// Every image of the split that can be evaluated. `pool` is the scan of the support split.
+fn images_of(
+    benchmark: &Benchmark,
+    setting: &Setting<'_>,
+    pool: SplitStats,
+) -> Result<Vec<usize>, EvaluateError> {
+    let dataset = benchmark.dataset.as_ref();
+    let stats = if setting.support_split == setting.split { pool } else { scan(dataset, setting.split)? };
+    Ok(stats.for_evaluation(dataset.classes()))
+}
+
+/// At most `limit` of these, evenly spread.
+fn evenly(all: &[usize], limit: usize) -> Vec<usize> {
+    let wanted = limit.min(all.len());
+    (0..wanted).map(|place| all[place * all.len() / wanted]).collect()
+}
+
+fn check_classes(model: &Model, classes: &Classes, fold: usize, data: &str) -> Result<(), EvaluateError> {
+    let base = |classes: &Classes| -> Vec<String> {
+        classes.rows()[..classes.n_base()].iter().map(|class| class.name.clone()).collect()
+    };
+    let (knows, has) = (base(model.classes()), base(classes));
+    if knows == has {
+        return Ok(());
+    }
+    let training = &model.manifest().training;
+    let trained = match (&training.data, training.fold) {
+        (Some(data), Some(fold)) => format!(": fold {fold} of {data}"),
+        _ => String::new(),
+    };
+    Err(EvaluateError::OtherClasses {
+        fold,
+        data: data.to_string(),
+        model: knows.join(", "),
+        got: has.join(", "),
+        trained,
+    })
+}

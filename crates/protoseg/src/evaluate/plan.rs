@@ -1,0 +1,120 @@
+//! What is to be evaluated, and what cannot be.
+
+use protoseg_core::{Protocol, SupportList};
+use protoseg_data::DataError;
+
+use crate::{method::capl::Usage, model::ModelError, register::RegisterError};
+
+/// What is to be evaluated.
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    /// The fold whose novel classes are registered.
+    pub fold: usize,
+    /// How pixels are compared and scores are made.
+    pub protocol: Protocol,
+    /// Numbers of supports per class.
+    pub shots: Vec<usize>,
+    /// Where the supports come from.
+    pub supports: SupportSource,
+    /// Ways to use the model, each evaluated by itself.
+    pub usages: Vec<Usage>,
+    /// Side of the canvas; the model's own by default.
+    pub size: Option<usize>,
+    /// At most so many images, evenly taken from the split; a result with a limit is no result of the benchmark.
+    pub limit: Option<usize>,
+}
+
+/// Where the supports of an evaluation come from.
+#[derive(Clone, Debug)]
+pub enum SupportSource {
+    /// Drawn at random, once per seed.
+    Drawn {
+        /// The seeds.
+        seeds: Vec<u64>,
+        /// The fewest pixels of its class that a support holds; the benchmark's own rule by default.
+        min_pixels: Option<u64>,
+    },
+    /// Given.
+    Listed(SupportList),
+}
+
+impl SupportSource {
+    /// Number of draws.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Drawn { seeds, .. } => seeds.len(),
+            Self::Listed(_) => 1,
+        }
+    }
+}
+
+/// What cannot be evaluated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EvaluateError {
+    /// The data set cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The supports cannot be registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The model cannot be used this way.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The model was trained on other classes.
+    #[error(
+        "the model and fold `{fold}` of `{data}` do not have the same base classes: the model knows {model}; \
+         the fold has {got}\nhint: choose the fold that the model was trained on{trained}"
+    )]
+    OtherClasses {
+        /// The fold.
+        fold: usize,
+        /// The data set.
+        data: String,
+        /// Base classes of the model.
+        model: String,
+        /// Base classes of the fold.
+        got: String,
+        /// What the model says it was trained on.
+        trained: String,
+    },
+    /// There is nothing to register.
+    #[error(
+        "fold `{fold}` of `{data}` has no novel class\nhint: describe folds in a .toml file, see docs/formats.md"
+    )]
+    NoNovel {
+        /// The fold.
+        fold: usize,
+        /// The data set.
+        data: String,
+    },
+    /// There is nothing to evaluate on.
+    #[error(
+        "`{data}` has no split besides `{train}` to evaluate on\nhint: describe a second split in a .toml file"
+    )]
+    NoSplit {
+        /// The data set.
+        data: String,
+        /// Its only split.
+        train: String,
+    },
+    /// The split holds no image with a class in it.
+    #[error("no image of split `{split}` can be evaluated\nhint: check the data set")]
+    NoImages {
+        /// The split.
+        split: String,
+    },
+    /// A list of supports is too short.
+    #[error(
+        "the support list has {got} supports of class `{class}`, but {wanted} shots were asked for\n\
+         hint: ask for fewer shots, or make a longer list"
+    )]
+    TooFewSupports {
+        /// The class.
+        class: String,
+        /// Supports in the list.
+        got: usize,
+        /// The most shots that were asked for.
+        wanted: usize,
+    },
+}

@@ -1,0 +1,35 @@
+//! What a forward pass costs.
+
+use super::{Graph, Node, Op, fuse::Work, fuse::fuse, pyramid, shape::conv_shape};
+
+/// Multiply-accumulates of one image's features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Macs {
+    /// As the network is written.
+    pub plain: u64,
+    /// As it is computed, with the pyramid shortcut.
+    pub computed: u64,
+}
+
+impl Graph<'_> {
+    /// What `output` costs for an image of `[height, width]`.
+    pub fn macs(&self, [height, width]: [usize; 2], output: Node) -> Macs {
+        let shapes = self.shapes([height, width, 3]);
+        let needed = self.needed(&[output]);
+        let plain = self.ids().filter(|&node| needed[node]).map(|node| match self.entry(node).op {
+            Op::Conv(conv) => conv_shape(conv, shapes[self.entry(node).inputs[0]]).macs(),
+            _ => 0,
+        });
+        let plain = plain.sum();
+        let saved = fuse(self, &[output]).into_iter().map(|step| match step.work {
+            Work::Layer(layer) => layer.pyramid.map_or(0, |pyramid| {
+                let [height, width, to] = shapes[step.output];
+                let levels: Vec<_> =
+                    pyramid.levels.iter().map(|level| (level.bins, shapes[level.map][2])).collect();
+                pyramid::saved_macs(&levels, to, [height, width])
+            }),
+            Work::Single(..) => 0,
+        });
+        Macs { plain, computed: plain - saved.sum::<u64>() }
+    }
+}

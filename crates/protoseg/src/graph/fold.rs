@@ -1,0 +1,35 @@
+//! Batch-norm as part of the convolution before it.
+
+use burn::{module::Param, nn::conv::Conv2d, tensor::Tensor};
+
+use crate::nn::BatchNorm;
+
+/// A convolution's weight `[to, from, kernel, kernel]` and bias, batch-norm included.
+pub(crate) struct Folded {
+    pub weight: Vec<f32>,
+    pub bias: Vec<f32>,
+}
+
+impl Folded {
+    pub fn new(conv: &Conv2d, norm: Option<&BatchNorm>) -> Self {
+        let mut weight = values(&conv.weight);
+        let to = conv.weight.lazy_shape()[0];
+        let bias = conv.bias.as_ref().map(values);
+        let Some(norm) = norm else {
+            return Self { weight, bias: bias.unwrap_or_else(|| vec![0.0; to]) };
+        };
+        let (scale, mut shift) = norm.scale_and_shift();
+        let filter = weight.len() / to;
+        for (filter, scale) in weight.chunks_exact_mut(filter).zip(&scale) {
+            filter.iter_mut().for_each(|tap| *tap *= scale);
+        }
+        for ((shift, scale), bias) in shift.iter_mut().zip(&scale).zip(bias.into_iter().flatten()) {
+            *shift += scale * bias;
+        }
+        Self { weight, bias: shift }
+    }
+}
+
+fn values<const D: usize>(param: &Param<Tensor<D>>) -> Vec<f32> {
+    param.val().try_into_vec_as().expect("weights are f32")
+}

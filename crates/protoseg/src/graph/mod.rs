@@ -1,0 +1,163 @@
+//! A network said once: the layers of encoders and decoders as a graph of primitive nodes.
+//!
+//! Nodes borrow the modules that hold their weights. Whoever has to walk a network walks this graph: [`run`] computes it
+//! with gradients, [`cost`] counts its work, [`fuse`] finds chains that are computed in one go, and
+//! [`inference`](crate::inference) turns it into steps for the kernels. Sizes are no part of a graph: one serves images
+//! of any size.
+
+pub(crate) mod cost;
+pub(crate) mod fold;
+pub(crate) mod fuse;
+pub(crate) mod pyramid;
+mod run;
+pub(crate) mod shape;
+#[cfg(test)]
+mod tests;
+
+use burn::nn::conv::Conv2d;
+use protoseg_kernels::Activation;
+
+use crate::nn::{BatchNorm, ConvNorm, Dropout2d};
+
+/// What a node computes from its inputs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Op<'a> {
+    /// What the graph is given.
+    Input,
+    Conv(&'a Conv2d),
+    Norm(&'a BatchNorm),
+    Activation(Activation),
+    /// The sum of two maps.
+    Add,
+    /// The largest of each 3x3 window, with one pixel of padding.
+    MaxPool {
+        stride: usize,
+    },
+    /// Means over `bins` x `bins` cells.
+    AveragePool {
+        bins: usize,
+    },
+    /// The first input at the size of the second, bilinear with corners on corners.
+    Resize,
+    /// All inputs, one after the other along the channels.
+    Concat,
+    Dropout(&'a Dropout2d),
+}
+
+/// A node of a graph, by its place in the order of computation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Node(usize);
+
+#[derive(Debug)]
+struct Entry<'a> {
+    name: String,
+    op: Op<'a>,
+    inputs: Vec<Node>,
+}
+
+/// Nodes in an order in which they can be computed. The first is the input.
+#[derive(Debug)]
+pub(crate) struct Graph<'a> {
+    nodes: Vec<Entry<'a>>,
+}
+
+impl<'a> Graph<'a> {
+    /// A graph of nothing but its input, and that.
+    pub fn new() -> (Self, Node) {
+        let input = Entry { name: "input".to_string(), op: Op::Input, inputs: Vec::new() };
+        (Self { nodes: vec![input] }, Node(0))
+    }
+
+    pub fn conv(&mut self, name: impl Into<String>, conv: &'a Conv2d, x: Node) -> Node {
+        self.push(name, Op::Conv(conv), vec![x])
+    }
+
+    pub fn norm(&mut self, norm: &'a BatchNorm, x: Node) -> Node {
+        self.push(self.after(x, "norm"), Op::Norm(norm), vec![x])
+    }
+
+    /// A convolution and its batch-norm.
+    pub fn conv_norm(&mut self, name: impl Into<String>, layer: &'a ConvNorm, x: Node) -> Node {
+        let convolved = self.conv(name, &layer.conv, x);
+        self.norm(&layer.bn, convolved)
+    }
+
+    pub fn relu(&mut self, x: Node) -> Node {
+        self.push(self.after(x, "relu"), Op::Activation(Activation::Relu), vec![x])
+    }
+
+    pub fn add(&mut self, x: Node, y: Node) -> Node {
+        self.push(self.after(x, "add"), Op::Add, vec![x, y])
+    }
+
+    pub fn max_pool(&mut self, name: impl Into<String>, x: Node, stride: usize) -> Node {
+        self.push(name, Op::MaxPool { stride }, vec![x])
+    }
+
+    pub fn average_pool(&mut self, name: impl Into<String>, x: Node, bins: usize) -> Node {
+        self.push(name, Op::AveragePool { bins }, vec![x])
+    }
+
+    pub fn resize(&mut self, x: Node, like: Node) -> Node {
+        self.push(self.after(x, "resize"), Op::Resize, vec![x, like])
+    }
+
+    pub fn concat(&mut self, name: impl Into<String>, parts: Vec<Node>) -> Node {
+        self.push(name, Op::Concat, parts)
+    }
+
+    pub fn dropout(&mut self, dropout: &'a Dropout2d, x: Node) -> Node {
+        self.push(self.after(x, "dropout"), Op::Dropout(dropout), vec![x])
+    }
+
+    fn push(&mut self, name: impl Into<String>, op: Op<'a>, inputs: Vec<Node>) -> Node {
+        self.nodes.push(Entry { name: name.into(), op, inputs });
+        Node(self.nodes.len() - 1)
+    }
+
+    fn after(&self, x: Node, what: &str) -> String {
+        format!("{}.{what}", self.entry(x).name)
+    }
+
+    fn entry(&self, node: Node) -> &Entry<'a> {
+        &self.nodes[node.0]
+    }
+
+    fn ids(&self) -> impl DoubleEndedIterator<Item = Node> + use<> {
+        (0..self.nodes.len()).map(Node)
+    }
+
+    /// Whether each node takes part in any of `outputs`.
+    fn needed(&self, outputs: &[Node]) -> PerNode<bool> {
+        let mut needed = self.per_node(false);
+        outputs.iter().for_each(|&node| needed[node] = true);
+        for node in self.ids().rev() {
+            if needed[node] {
+                self.entry(node).inputs.iter().for_each(|&input| needed[input] = true);
+            }
+        }
+        needed
+    }
+
+    fn per_node<T: Clone>(&self, value: T) -> PerNode<T> {
+        PerNode(vec![value; self.nodes.len()])
+    }
+}
+
+/// One value per node of a graph.
+#[derive(Clone, Debug)]
+pub(crate) struct PerNode<T>(Vec<T>);
+
+impl<T> std::ops::Index<Node> for PerNode<T> {
+    type Output = T;
+
+    fn index(&self, node: Node) -> &T {
+        &self.0[node.0]
+    }
+}
+
+impl<T> std::ops::IndexMut<Node> for PerNode<T> {
+    fn index_mut(&mut self, node: Node) -> &mut T {
+        &mut self.0[node.0]
+    }
+}

@@ -1,0 +1,46 @@
+//! Sizes of maps.
+
+use burn::nn::conv::Conv2d;
+use protoseg_kernels::ConvShape;
+
+use super::{Graph, Op, PerNode};
+use crate::bridge::ConvGeometry;
+
+/// `[height, width, channels]` of a map.
+pub(crate) type MapShape = [usize; 3];
+
+impl Graph<'_> {
+    /// The map of every node, given the input's.
+    pub fn shapes(&self, input: MapShape) -> PerNode<MapShape> {
+        let mut shapes = PerNode(Vec::with_capacity(self.nodes.len()));
+        for entry in &self.nodes {
+            let of = |index: usize| shapes[entry.inputs[index]];
+            let shape = match entry.op {
+                Op::Input => input,
+                Op::Conv(conv) => {
+                    let shape = conv_shape(conv, of(0));
+                    [shape.out_height(), shape.out_width(), shape.to]
+                }
+                Op::Norm(_) | Op::Activation(_) | Op::Add | Op::Dropout(_) => of(0),
+                Op::MaxPool { stride } => {
+                    let [height, width, channels] = of(0);
+                    [height.div_ceil(stride), width.div_ceil(stride), channels]
+                }
+                Op::AveragePool { bins } => [bins, bins, of(0)[2]],
+                Op::Resize => [of(1)[0], of(1)[1], of(0)[2]],
+                Op::Concat => {
+                    let [height, width, _] = of(0);
+                    [height, width, entry.inputs.iter().map(|&part| shapes[part][2]).sum()]
+                }
+            };
+            shapes.0.push(shape);
+        }
+        shapes
+    }
+}
+
+/// A convolution on one map.
+pub(crate) fn conv_shape(conv: &Conv2d, [height, width, from]: MapShape) -> ConvShape {
+    let [to, _, kernel, _] = conv.weight.lazy_shape().dims();
+    ConvGeometry::of(conv).shape([1, from, height, width], to, kernel)
+}

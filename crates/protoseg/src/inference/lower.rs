@@ -1,0 +1,210 @@
+//! From the graph of a network to the steps of a program.
+
+use std::collections::HashMap;
+
+use protoseg_kernels::{
+    Activation, ConvShape,
+    channels_last::{PackedConv, Panels},
+};
+
+use super::{
+    NoKernel,
+    program::{Builder, Map, Program, Work},
+    spread::Spread,
+};
+use crate::graph::{
+    Graph, Node, Op, PerNode,
+    fold::Folded,
+    fuse::{self, Layer, Pyramid, Step, fuse},
+    pyramid::TAPS,
+    shape::{MapShape, conv_shape},
+};
+
+/// The program that computes `output` for images of `[height, width]`, unless a step of it has no kernel.
+pub fn lower(graph: &Graph, output: Node, [height, width]: [usize; 2]) -> Result<Program, NoKernel> {
+    let steps = fuse(graph, &[output]);
+    let (builder, image) = Builder::new([height, width]);
+    let mut lowering = Lowering {
+        builder,
+        shapes: graph.shapes([height, width, 3]),
+        maps: HashMap::new(),
+        parts: parts(graph, &steps)?,
+    };
+    for step in &steps {
+        match &step.work {
+            fuse::Work::Single(Op::Input, _) => {
+                lowering.maps.insert(step.output, image);
+            }
+            fuse::Work::Single(op, inputs) => lowering.single(step, *op, inputs)?,
+            fuse::Work::Layer(layer) => lowering.layer(step, layer)?,
+        }
+    }
+    Ok(lowering.builder.finish(lowering.maps[&output]))
+}
+
+/// The channels of a concatenation that a node is written to.
+#[derive(Clone, Copy)]
+struct Part {
+    whole: Node,
+    offset: usize,
+}
+
+/// Which nodes are written to their place in a concatenation at once.
+fn parts(graph: &Graph, steps: &[Step]) -> Result<HashMap<Node, Part>, NoKernel> {
+    let shapes = graph.shapes([64, 64, 3]);
+    let mut reads: HashMap<Node, usize> = HashMap::new();
+    steps.iter().flat_map(Step::inputs).for_each(|node| *reads.entry(node).or_default() += 1);
+    let mut parts = HashMap::new();
+    for step in steps {
+        let fuse::Work::Single(Op::Concat, inputs) = &step.work else { continue };
+        let mut offset = 0;
+        for &input in inputs {
+            let writer = steps.iter().find(|step| step.output == input);
+            let can_write = writer.is_some_and(|writer| match &writer.work {
+                fuse::Work::Layer(layer) => layer.add.is_none() && layer.pyramid.is_none(),
+                fuse::Work::Single(op, _) => matches!(op, Op::Resize),
+            });
+            if !can_write || reads[&input] > 1 {
+                return Err(NoKernel::new(&step.name, "a concatenation of maps that others read too"));
+            }
+            parts.insert(input, Part { whole: step.output, offset });
+            offset += shapes[input][2];
+        }
+    }
+    Ok(parts)
+}
+
+struct Lowering {
+    builder: Builder,
+    shapes: PerNode<MapShape>,
+    /// Where the value of each node is, as far as it has been computed.
+    maps: HashMap<Node, Map>,
+    parts: HashMap<Node, Part>,
+}
+
+impl Lowering {
+    fn single(&mut self, step: &Step, op: Op, inputs: &[Node]) -> Result<(), NoKernel> {
+        let no_kernel = |what| Err(NoKernel::new(&step.name, what));
+        let work = |lowering: &mut Self, work: Work| {
+            let (to, offset) = lowering.place(step.output);
+            let from = lowering.maps[&inputs[0]];
+            lowering.builder.step(&step.name, work, &[from], to, offset);
+            Ok(())
+        };
+        match op {
+            Op::MaxPool { stride } => work(self, Work::MaxPool { stride }),
+            Op::AveragePool { bins } => work(self, Work::AveragePool { bins }),
+            Op::Resize if self.shapes[inputs[0]][..2] == [1, 1] => work(self, Work::Broadcast),
+            // Its parts are written to it.
+            Op::Concat => Ok(()),
+            // Only training drops anything.
+            Op::Dropout(_) => {
+                self.maps.insert(step.output, self.maps[&inputs[0]]);
+                Ok(())
+            }
+            Op::Input | Op::Conv(_) => unreachable!("it is no single step"),
+            Op::Norm(_) => no_kernel("a normalisation that follows no convolution"),
+            Op::Activation(_) => no_kernel("an activation that follows no convolution"),
+            Op::Add => no_kernel("a sum that follows no convolution"),
+            Op::Resize => no_kernel("a resized map"),
+        }
+    }
+
+    fn layer(&mut self, step: &Step, layer: &Layer) -> Result<(), NoKernel> {
+        let shape = conv_shape(layer.conv, self.shapes[layer.input]);
+        let folded = Folded::new(layer.conv, layer.norm);
+        if !shape.is_supported() {
+            return Err(NoKernel::new(&step.name, "a convolution in groups"));
+        }
+        let add = layer.add.map(|node| self.maps[&node]);
+        match &layer.pyramid {
+            None => self.conv(step, layer.input, (shape, folded, layer.activation), add),
+            Some(_) if add.is_some() => {
+                return Err(NoKernel::new(&step.name, "a shortcut after a pyramid"));
+            }
+            Some(pyramid) => {
+                let (own, spread) = self.pyramid(step, pyramid, &shape, &folded);
+                self.conv(step, layer.input, (shape, own, layer.activation), Some(spread));
+            }
+        }
+        Ok(())
+    }
+
+    fn conv(
+        &mut self,
+        step: &Step,
+        input: Node,
+        (shape, Folded { weight, bias }, activation): (ConvShape, Folded, Activation),
+        add: Option<Map>,
+    ) {
+        let conv = PackedConv::new(shape, &weight, &bias, activation);
+        let (to, offset) = self.place(step.output);
+        let from: Vec<Map> = std::iter::once(self.maps[&input]).chain(add).collect();
+        self.builder.step(&step.name, Work::Conv(conv), &from, to, offset);
+    }
+
+    /// The pyramid's share of a convolution, computed where the pyramid is small; and the weights that are left.
+    fn pyramid(&mut self, step: &Step, pyramid: &Pyramid, own: &ConvShape, folded: &Folded) -> (Folded, Map) {
+        let (from, to) = (own.from, own.to);
+        let all = folded.weight.len() / (to * TAPS);
+        let mut first = from;
+        let levels = pyramid.levels.iter().map(|level| {
+            let [.., channels] = self.shapes[level.map];
+            // [channels, tap and output channel]
+            let taps = Panels::new(channels, TAPS * to, |channel, column| {
+                let (tap, to) = (column / to, column % to);
+                folded.weight[(to * all + first + channel) * TAPS + tap]
+            });
+            first += channels;
+            (level.bins, taps)
+        });
+        let [height, width, _] = self.shapes[step.output];
+        let spread = Spread::new([height, width], to, levels.collect());
+        let share = self.builder.map([height, width, to]);
+        let maps: Vec<Map> = pyramid.levels.iter().map(|level| self.maps[&level.map]).collect();
+        self.builder.step(&pyramid.name, Work::Spread(spread), &maps, share, 0);
+        let own = folded.weight.chunks_exact(all * TAPS);
+        let weight = own.flat_map(|filter| &filter[..from * TAPS]).copied().collect();
+        (Folded { weight, bias: folded.bias.clone() }, share)
+    }
+
+    /// The map that a node is written to, and its first channel there.
+    fn place(&mut self, node: Node) -> (Map, usize) {
+        let Part { whole, offset } =
+            self.parts.get(&node).copied().unwrap_or(Part { whole: node, offset: 0 });
+        let shape = self.shapes[whole];
+        let map = *self.maps.entry(whole).or_insert_with(|| self.builder.map(shape));
+        (map, offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        device::cpu,
+        nn::{Conv, ConvNorm},
+    };
+
+    #[test]
+    fn what_has_no_kernel_is_refused_by_name() {
+        let layer = ConvNorm::new(Conv::new(3, 4, 3), &cpu());
+        let (mut graph, image) = Graph::new();
+        let x = graph.conv_norm("stem", &layer, image);
+        let pooled = graph.max_pool("pool", x, 2);
+        let resized = graph.resize(pooled, x);
+        let refused = |output: Node| lower(&graph, output, [16, 16]).unwrap_err().layer;
+        assert!(lower(&graph, pooled, [16, 16]).is_ok());
+        assert_eq!(refused(resized), "pool.resize");
+    }
+
+    #[test]
+    fn a_concatenation_of_a_map_that_is_read_elsewhere_is_refused() {
+        let layer = ConvNorm::new(Conv::new(3, 4, 3), &cpu());
+        let (mut graph, image) = Graph::new();
+        let x = graph.conv_norm("stem", &layer, image);
+        let pooled = graph.max_pool("pool", x, 1);
+        let both = graph.concat("both", vec![x, pooled]);
+        assert_eq!(lower(&graph, both, [16, 16]).unwrap_err().layer, "both");
+    }
+}

@@ -1,0 +1,261 @@
+//! Steps in order, and which buffer each of their maps lives in.
+//!
+//! A map is needed from the step that writes it first to the last step that reads it. Maps whose times do not meet share a
+//! buffer (a slot), so a run needs a few of them and never asks the system for memory.
+
+use protoseg_kernels::channels_last::{PackedConv, average_pool, max_pool_3x3, transpose};
+
+use super::spread::Spread;
+
+/// A map of a run: its number, and `[height, width, channels]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Map {
+    id: usize,
+    pub shape: [usize; 3],
+}
+
+impl Map {
+    pub fn len(self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+#[derive(Debug)]
+pub struct Step {
+    pub name: String,
+    work: Work,
+    /// What is read, in the order of the work.
+    from: Vec<Map>,
+    to: Map,
+    /// The first channel that is written; those beside the step's own stay as they are.
+    offset: usize,
+}
+
+#[derive(Debug)]
+pub enum Work {
+    /// Of the first map; the second, if there is one, is added before the activation.
+    Conv(PackedConv),
+    MaxPool {
+        stride: usize,
+    },
+    /// Means over `bins` x `bins` cells.
+    AveragePool {
+        bins: usize,
+    },
+    /// A map of one pixel to every pixel.
+    Broadcast,
+    /// Of all maps.
+    Spread(Spread),
+}
+
+impl Step {
+    /// Multiply-accumulates as written and as computed.
+    pub fn macs(&self) -> (u64, u64) {
+        match &self.work {
+            Work::Conv(conv) => (conv.shape().macs(), conv.computed_macs()),
+            Work::Spread(spread) => spread.macs(),
+            Work::MaxPool { .. } | Work::AveragePool { .. } | Work::Broadcast => (0, 0),
+        }
+    }
+
+    pub fn kernel(&self) -> String {
+        match &self.work {
+            Work::Conv(conv) => {
+                let shape = conv.shape();
+                let stride = if shape.stride > 1 { format!(" s{}", shape.stride) } else { String::new() };
+                let dilation =
+                    if shape.dilation > 1 { format!(" d{}", shape.dilation) } else { String::new() };
+                let side = shape.kernel;
+                format!("{side}x{side}{stride}{dilation} {} -> {}, {}", shape.from, shape.to, conv.kernel())
+            }
+            Work::MaxPool { stride } => format!("max 3x3 s{stride}"),
+            Work::AveragePool { bins } => format!("mean to {bins}x{bins}"),
+            Work::Broadcast => "copy to every pixel".to_string(),
+            Work::Spread(_) => "pyramid shortcut".to_string(),
+        }
+    }
+
+    fn maps(&self) -> impl Iterator<Item = Map> {
+        self.from.iter().copied().chain([self.to])
+    }
+
+    fn run(&self, slots: &Slots, program: &Program, out: &mut [f32]) {
+        let maps: Vec<&[f32]> =
+            self.from.iter().map(|map| &slots.0[program.slot[map.id]][..map.len()]).collect();
+        let [.., channels] = self.to.shape;
+        let out = &mut out[self.offset..];
+        match &self.work {
+            Work::Conv(conv) => conv.run(maps[0], maps.get(1).copied(), out, channels),
+            Work::MaxPool { stride } => max_pool_3x3(self.from[0].shape, *stride, maps[0], out),
+            Work::AveragePool { bins } => {
+                out.copy_from_slice(&average_pool(self.from[0].shape, &[*bins], maps[0]));
+            }
+            Work::Broadcast => {
+                out.chunks_mut(channels).for_each(|pixel| pixel[..maps[0].len()].copy_from_slice(maps[0]));
+            }
+            Work::Spread(spread) => spread.run(&maps, out),
+        }
+    }
+}
+
+/// The buffers of one run.
+#[derive(Debug)]
+pub struct Slots(Vec<Vec<f32>>);
+
+#[derive(Debug)]
+pub struct Program {
+    steps: Vec<Step>,
+    input: Map,
+    output: Map,
+    /// The slot of each map.
+    slot: Vec<usize>,
+    /// Values of each slot.
+    lengths: Vec<usize>,
+}
+
+/// A program in the making.
+#[derive(Debug)]
+pub struct Builder {
+    steps: Vec<Step>,
+    maps: Vec<Map>,
+}
+
+impl Builder {
+    /// Begins with the image, `[height, width, 3]`.
+    pub fn new([height, width]: [usize; 2]) -> (Self, Map) {
+        let mut builder = Self { steps: Vec::new(), maps: Vec::new() };
+        let image = builder.map([height, width, 3]);
+        (builder, image)
+    }
+
+    /// A map that steps will write.
+    pub fn map(&mut self, shape: [usize; 3]) -> Map {
+        let map = Map { id: self.maps.len(), shape };
+        self.maps.push(map);
+        map
+    }
+
+    /// Adds a step that reads `from` and writes `to` from the channel `offset` on.
+    pub fn step(&mut self, name: &str, work: Work, from: &[Map], to: Map, offset: usize) {
+        self.steps.push(Step { name: name.to_string(), work, from: from.to_vec(), to, offset });
+    }
+
+    /// With every map given its place.
+    pub fn finish(self, output: Map) -> Program {
+        let Self { steps, maps } = self;
+        let input = maps[0];
+        let mut last = vec![0; maps.len()];
+        for (index, step) in steps.iter().enumerate() {
+            step.maps().for_each(|map| last[map.id] = index);
+        }
+        last[output.id] = steps.len();
+        let mut lengths: Vec<usize> = Vec::new();
+        let mut free: Vec<usize> = Vec::new();
+        let mut slot = vec![usize::MAX; maps.len()];
+        let mut place = |map: Map, free: &mut Vec<usize>| {
+            if slot[map.id] == usize::MAX {
+                // The smallest free slot that is large enough, else the largest, which grows, else a new one.
+                free.sort_by_key(|&slot| lengths[slot]);
+                let fitting = free.iter().position(|&slot| lengths[slot] >= map.len());
+                let chosen = match fitting {
+                    Some(index) => free.remove(index),
+                    None => free.pop().unwrap_or_else(|| {
+                        lengths.push(0);
+                        lengths.len() - 1
+                    }),
+                };
+                lengths[chosen] = lengths[chosen].max(map.len());
+                slot[map.id] = chosen;
+            }
+            slot[map.id]
+        };
+        place(input, &mut free);
+        for (index, step) in steps.iter().enumerate() {
+            place(step.to, &mut free);
+            let mut done: Vec<usize> =
+                step.maps().filter(|map| last[map.id] == index).map(|map| place(map, &mut free)).collect();
+            done.dedup();
+            free.append(&mut done);
+        }
+        Program { steps, input, output, slot, lengths }
+    }
+}
+
+impl Program {
+    pub fn input_size(&self) -> [usize; 2] {
+        let [height, width, _] = self.input.shape;
+        [height, width]
+    }
+
+    pub fn output_shape(&self) -> [usize; 3] {
+        self.output.shape
+    }
+
+    pub fn slots(&self) -> Slots {
+        Slots(self.lengths.iter().map(|&length| vec![0.0; length]).collect())
+    }
+
+    pub fn slot_bytes(&self) -> usize {
+        self.lengths.iter().sum::<usize>() * size_of::<f32>()
+    }
+
+    pub fn weight_bytes(&self) -> usize {
+        let bytes = |step: &Step| match &step.work {
+            Work::Conv(conv) => conv.weight_bytes(),
+            Work::Spread(spread) => spread.weight_bytes(),
+            Work::MaxPool { .. } | Work::AveragePool { .. } | Work::Broadcast => 0,
+        };
+        self.steps.iter().map(bytes).sum()
+    }
+
+    /// From an image of `[3, height, width]` to features of `[d, h, w]`. `watch` is called before (true) and after (false)
+    /// every step.
+    pub fn run(&self, image: &[f32], slots: &mut Slots, mut watch: impl FnMut(&Step, bool)) -> Vec<f32> {
+        let pixels = image.len() / 3;
+        assert_eq!(image.len(), self.input.len(), "an image of {:?}", self.input.shape);
+        let input = &mut slots.0[self.slot[self.input.id]][..image.len()];
+        for (index, pixel) in input.chunks_exact_mut(3).enumerate() {
+            pixel.copy_from_slice(&[image[index], image[pixels + index], image[2 * pixels + index]]);
+        }
+        for step in &self.steps {
+            watch(step, true);
+            // A step writes to a slot that none of its other maps is in.
+            let slot = self.slot[step.to.id];
+            let mut out = std::mem::take(&mut slots.0[slot]);
+            step.run(slots, self, &mut out[..step.to.len()]);
+            slots.0[slot] = out;
+            watch(step, false);
+        }
+        let [.., channels] = self.output.shape;
+        transpose(&slots.0[self.slot[self.output.id]][..self.output.len()], channels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pool of every size, forward through a chain with a long-lived first map.
+    #[test]
+    fn maps_that_live_at_the_same_time_are_apart_and_slots_are_few() {
+        let (mut builder, image) = Builder::new([16, 16]);
+        let mut maps = vec![image];
+        for stride in [2, 1, 2, 1, 1] {
+            let from = *maps.last().unwrap();
+            let [height, width, channels] = from.shape;
+            let to = builder.map([height.div_ceil(stride), width.div_ceil(stride), channels]);
+            builder.step("pool", Work::MaxPool { stride }, &[from], to, 0);
+            maps.push(to);
+        }
+        let program = builder.finish(maps[5]);
+        assert_eq!(program.lengths.len(), 2, "two slots serve a chain");
+        for step in &program.steps {
+            assert_ne!(program.slot[step.from[0].id], program.slot[step.to.id]);
+        }
+        let image: Vec<f32> = (0..16 * 16 * 3).map(|i| (i % 97) as f32).collect();
+        let mut slots = program.slots();
+        let first = program.run(&image, &mut slots, |_, _| ());
+        assert_eq!(first.len(), 4 * 4 * 3);
+        assert_eq!(first, program.run(&image, &mut slots, |_, _| ()), "a second run in the same slots");
+    }
+}

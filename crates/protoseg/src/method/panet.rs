@@ -1,0 +1,195 @@
+//! PANet (Wang et al. 2019): few-shot segmentation by prototype alignment.
+//!
+//! The extractor is VGG-16, dilated, without its last ReLU, and nothing after it. Prototypes of the class and of
+//! everything else are masked means of a support's features, averaged over the shots; a query scores 20 times its
+//! cosine with both. In training the query's own prediction makes prototypes too, and the supports must be found with
+//! them (the alignment loss, weight 1).
+//!
+//! The paper upsamples features to the mask's size before it averages them (`align_corners = false`). Averaging is
+//! linear, so the mask is brought down to the features instead, by the transposed weights: the same numbers from a map
+//! 64 times smaller.
+//!
+//! Shapes: queries `[episodes, 3, H, W]` -> features `[episodes, 512, H/8, W/8]` -> scores `[episodes, 2, H, W]`,
+//! background first.
+
+use burn::{
+    module::Module,
+    tensor::{Tensor, TensorData},
+};
+use protoseg_core::RowMap;
+use serde::{Deserialize, Serialize};
+
+use super::{Episodes, Episodic, Losses, cosine::scaled_scores};
+use crate::{
+    bridge::{PixelTargets, pixel_loss},
+    network::Network,
+    nn::{resize_centred, resize_centred_weights},
+};
+
+/// What a cosine is multiplied by before the softmax.
+const ALPHA: f64 = 20.0;
+/// Added to every area that is divided by.
+const TINY_AREA: f32 = 1e-5;
+/// Labels of an episode.
+const BACKGROUND: u16 = 0;
+const FOREGROUND: u16 = 1;
+
+/// PANet has no settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Panet {}
+
+/// PANet adds no weights to its encoder; what it keeps is alpha.
+#[derive(Module, Debug)]
+pub struct PanetWeights {
+    alpha: f64,
+}
+
+impl Panet {
+    pub(super) fn init(self) -> PanetWeights {
+        PanetWeights { alpha: ALPHA }
+    }
+
+    /// Cross-entropy of the queries, and the alignment loss.
+    pub(super) fn losses(&self, network: &Network, episodes: &Episodes<'_>) -> Losses {
+        let [.., height, width] = episodes.queries.dims();
+        let found = answer(network, episodes);
+        let scores = resize_centred(found.scores.clone(), [height, width]);
+        let main = pixel_loss(scores, &PixelTargets::new(episodes.query_labels));
+        let align = found.alignment(episodes);
+        Losses { total: main.clone() + align.clone(), main, aux: Some(align) }
+    }
+}
+
+impl Episodic for Panet {
+    fn score(&self, network: &Network, episodes: &Episodes<'_>) -> Tensor<4> {
+        let [.., height, width] = episodes.queries.dims();
+        resize_centred(answer(network, episodes).scores, [height, width])
+    }
+}
+
+/// What PANet makes of episodes, on the features' grid.
+struct Answer {
+    /// `[episodes, d, h, w]`
+    query_features: Tensor<4>,
+    /// `[episodes * shots, d, h, w]`
+    support_features: Tensor<4>,
+    /// `[episodes, 2, h, w]`
+    scores: Tensor<4>,
+}
+
+fn answer(network: &Network, episodes: &Episodes<'_>) -> Answer {
+    let (count, shots) = (episodes.len(), episodes.shots());
+    let support_features = network.features(episodes.supports.clone().flatten(0, 1));
+    let query_features = network.features(episodes.queries.clone());
+    // [episodes * shots, 2, d] -> the mean over the shots.
+    let dim = support_features.dims()[1];
+    let means = masked_means(support_features.clone(), episodes.support_labels);
+    let prototypes = means.reshape([count, shots, 2, dim]).mean_dim(1).squeeze_dim(1);
+    let scores = scaled_scores(query_features.clone(), prototypes, ALPHA);
+    Answer { query_features, support_features, scores }
+}
+
+impl Answer {
+    /// The supports' cross-entropy under the prototypes of the queries' own predictions. An episode in which no
+    /// foreground is predicted adds nothing.
+    fn alignment(&self, episodes: &Episodes<'_>) -> Tensor<1> {
+        let (count, shots) = (episodes.len(), episodes.shots());
+        let mut sum = Tensor::zeros([1], &self.scores.device());
+        for episode in 0..count {
+            let scores = self.scores.clone().slice_dim(0, episode..episode + 1);
+            let foreground = scores.clone().slice_dim(1, 1..2).greater(scores.slice_dim(1, 0..1)).float();
+            if foreground.clone().sum().into_scalar::<f32>() == 0.0 {
+                continue;
+            }
+            let features = self.query_features.clone().slice_dim(0, episode..episode + 1);
+            let prototypes = hard_means(features, foreground);
+            let own = episode * shots..(episode + 1) * shots;
+            let features = self.support_features.clone().slice_dim(0, own.clone());
+            let scores = scaled_scores(features, prototypes, ALPHA);
+            // Each support is averaged over its own labelled pixels, then over the shots.
+            for (shot, label) in episodes.support_labels[own].iter().enumerate() {
+                let scores = scores.clone().slice_dim(0, shot..shot + 1);
+                let scores = resize_centred(scores, [label.height, label.width]);
+                let loss = pixel_loss(scores, &PixelTargets::new(std::slice::from_ref(label)));
+                sum = sum + loss.div_scalar(shots as f64);
+            }
+        }
+        sum.div_scalar(count as f64)
+    }
+}
+
+/// The mean feature of background and foreground under each mask, as if the features were upsampled to it:
+/// `[images, d, h, w]` -> `[images, 2, d]`.
+fn masked_means(features: Tensor<4>, labels: &[RowMap]) -> Tensor<3> {
+    let [images, dim, height, width] = features.dims();
+    let mut masks = Vec::with_capacity(images * 2 * height * width);
+    for label in labels {
+        let (rows, columns) =
+            (resize_centred_weights(height, label.height), resize_centred_weights(width, label.width));
+        for class in [BACKGROUND, FOREGROUND] {
+            let mask: Vec<f32> =
+                label.data.iter().map(|&label| f32::from(u8::from(label == class))).collect();
+            let area = mask.iter().sum::<f32>() + TINY_AREA;
+            masks.extend(brought_down(&mask, &rows, &columns).into_iter().map(|share| share / area));
+        }
+    }
+    let masks = TensorData::new(masks, [images, 2, height * width]);
+    let masks = Tensor::<3>::from_data(masks, &features.device());
+    masks.matmul(features.reshape([images, dim, height * width]).swap_dims(1, 2))
+}
+
+/// `rows^T mask columns`: how much each position of the features counts under the mask. `rows` is `[height][h]`,
+/// `columns` is `[width][w]`.
+fn brought_down(mask: &[f32], rows: &[Vec<f32>], columns: &[Vec<f32>]) -> Vec<f32> {
+    let (h, w) = (rows[0].len(), columns[0].len());
+    let mut shares = vec![0f64; h * w];
+    for (line, row) in mask.chunks_exact(columns.len()).zip(rows) {
+        let mut across = vec![0f64; w];
+        for (&value, column) in line.iter().zip(columns).filter(|(value, _)| **value != 0.0) {
+            across.iter_mut().zip(column).for_each(|(sum, &share)| *sum += f64::from(value * share));
+        }
+        for (y, &share) in row.iter().enumerate().filter(|(_, share)| **share != 0.0) {
+            let line = &mut shares[y * w..][..w];
+            line.iter_mut().zip(&across).for_each(|(sum, value)| *sum += f64::from(share) * value);
+        }
+    }
+    shares.into_iter().map(|share| share as f32).collect()
+}
+
+/// The mean feature of background and foreground where a query's own prediction has them: `[1, d, h, w]` and
+/// `[1, 1, h, w]` -> `[1, 2, d]`.
+fn hard_means(features: Tensor<4>, foreground: Tensor<4>) -> Tensor<3> {
+    let [_, dim, height, width] = features.dims();
+    let foreground = foreground.reshape([1, 1, height * width]);
+    let background = foreground.clone().neg().add_scalar(1.0);
+    let masks = Tensor::cat(vec![background, foreground], 1);
+    let areas = masks.clone().sum_dim(2).add_scalar(TINY_AREA);
+    let pixels = features.reshape([1, dim, height * width]).swap_dims(1, 2);
+    masks.matmul(pixels) / areas
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::cpu;
+    use protoseg_core::IGNORE;
+    use protoseg_testing::assert_close;
+
+    #[test]
+    fn a_mask_of_the_features_size_gives_the_plain_mean() {
+        let features = Tensor::<1>::from_floats([1.0, 3.0, 5.0, 7.0], &cpu()).reshape([1, 1, 1, 4]);
+        let label = RowMap::new(4, 1, vec![1, 0, 1, IGNORE]);
+        let means = masked_means(features, &[label]).try_into_vec_as::<f32>().unwrap();
+        assert_close("means", &means, &[3.0, 3.0], 1e-4);
+    }
+
+    #[test]
+    fn a_larger_mask_weighs_the_features_as_upsampling_would() {
+        // Two positions, upsampled to four by centres: 0, 0.25, 0.75, 1 of the way. The class is on the second pixel.
+        let features = Tensor::<1>::from_floats([10.0, 20.0], &cpu()).reshape([1, 1, 1, 2]);
+        let label = RowMap::new(4, 1, vec![0, 1, 0, 0]);
+        let means = masked_means(features, &[label]).try_into_vec_as::<f32>().unwrap();
+        assert_close("means", &means, &[(10.0 + 17.5 + 20.0) / 3.0, 12.5], 1e-3);
+    }
+}

@@ -1,0 +1,295 @@
+//! A model: a network, what its rows mean, how images reach it, how it was trained. One safetensors file holds it all
+//! and is enough to predict.
+
+mod manifest;
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+use burn::tensor::{Device, Tensor, TensorData};
+use protoseg_core::{Classes, Image, NovelPixels, Preprocess};
+
+pub use manifest::{Manifest, Training};
+
+use crate::{
+    bridge::is_cpu,
+    config::{ConfigError, NetworkConfig},
+    device::cpu,
+    inference::Extractor,
+    method::{
+        Method,
+        capl::{Capl, Usage},
+    },
+    network::Network,
+    weights::{
+        Rename, TensorFile, WeightsError, assign, collect, for_each, import_gfsseg, shapes, write_safetensors,
+    },
+};
+
+/// A model in memory. A clone shares weights with its origin and costs nothing.
+#[derive(Clone, Debug)]
+pub struct Model {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    manifest: Manifest,
+    network: Arc<Network>,
+    device: Device,
+    /// The extractor as it is used on the CPU, made when it is first needed; none if it has a layer without a kernel.
+    extractor: OnceLock<Option<Extractor>>,
+}
+
+/// The manifest's key in the file's metadata.
+const KEY: &str = "protoseg";
+
+/// A model file that cannot be used, or an import that does not fit.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// Its tensors cannot be read, written or used.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    /// Its settings are impossible.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A file of weights only.
+    #[error("`{}` holds weights but is not a protoseg model", path.display())]
+    NoManifest {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Its description is damaged, or newer than this version.
+    #[error("`{}`: its description cannot be used: {reason}", path.display())]
+    Manifest {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An import whose rows were not all named.
+    #[error(
+        "`{}` has {rows} classifier rows, but {base} base and {novel} novel classes were named\n\
+         hint: name every row in order; the background, if there is one, is the first base class",
+        path.display()
+    )]
+    Rows {
+        /// The file.
+        path: PathBuf,
+        /// Its classifier's rows.
+        rows: usize,
+        /// Names of base classes that were given.
+        base: usize,
+        /// Names of novel classes that were given.
+        novel: usize,
+    },
+    /// A method that answers episodes was asked for what only generalized ones do.
+    #[error("`{method}` answers one query from its supports; it keeps no classes to predict with")]
+    Episodic {
+        /// The method.
+        method: String,
+    },
+}
+
+impl Model {
+    /// A model of these parts.
+    pub fn new(manifest: Manifest, network: Network, device: &Device) -> Self {
+        Self::share(manifest, Arc::new(network), device)
+    }
+
+    fn share(manifest: Manifest, network: Arc<Network>, device: &Device) -> Self {
+        let shared = Shared { manifest, network, device: device.clone(), extractor: OnceLock::new() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// A model with random weights.
+    pub fn random(manifest: Manifest, device: &Device) -> Result<Self, ModelError> {
+        let network = manifest.network.init(&manifest.method, device)?;
+        Ok(Self::new(manifest, network, device))
+    }
+
+    /// Reads a model file, for use on the CPU.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ModelError> {
+        Self::load_on(path, &cpu())
+    }
+
+    /// Reads a model file, for use on a device.
+    pub fn load_on(path: impl AsRef<Path>, device: &Device) -> Result<Self, ModelError> {
+        let (manifest, file) = Self::open(path.as_ref())?;
+        let network = manifest.network.init(&manifest.method, device)?;
+        let network = assign(network, &file, |name| Rename::To(name.to_string()))?;
+        Ok(Self::new(manifest, network, device))
+    }
+
+    /// Reads what a model file says of itself, without its weights.
+    pub fn read_manifest(path: impl AsRef<Path>) -> Result<Manifest, ModelError> {
+        Self::open(path.as_ref()).map(|(manifest, _)| manifest)
+    }
+
+    fn open(path: &Path) -> Result<(Manifest, TensorFile), ModelError> {
+        let file = TensorFile::open(path)?;
+        let json =
+            file.metadata.get(KEY).ok_or_else(|| ModelError::NoManifest { path: path.to_path_buf() })?;
+        let manifest = Manifest::parse(json)
+            .map_err(|reason| ModelError::Manifest { path: path.to_path_buf(), reason })?;
+        Ok((manifest, file))
+    }
+
+    /// Reads a checkpoint of the GFS-Seg reference implementation. `classes` names its rows; `size` is the side of the
+    /// canvas that the reference's evaluation preprocessing makes.
+    pub fn import(path: &Path, classes: Classes, size: usize, device: &Device) -> Result<Self, ModelError> {
+        let file = TensorFile::open(path)?;
+        let (network_config, capl, network) = import_gfsseg(&file, device)?;
+        let rows = capl.rows;
+        if rows != classes.rows().len() {
+            let (base, novel) = (classes.n_base(), classes.n_novel());
+            return Err(ModelError::Rows { path: path.to_path_buf(), rows, base, novel });
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let training = Training {
+            origin: format!("imported from `{name}`, a checkpoint of the GFS-Seg reference"),
+            novel_pixels: Some(NovelPixels::Drop),
+            ..Training::default()
+        };
+        let manifest = Manifest {
+            format: Manifest::FORMAT,
+            network: network_config,
+            classes,
+            method: Method::Capl(capl),
+            preprocess: Preprocess::imagenet(size),
+            training,
+        };
+        manifest.check().map_err(|reason| ModelError::Manifest { path: path.to_path_buf(), reason })?;
+        Ok(Self::new(manifest, network, device))
+    }
+
+    /// Writes the model file: whole or not at all.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
+        let manifest = serde_json::to_string(self.manifest()).expect("a manifest is plain data");
+        let metadata = HashMap::from([(KEY.to_string(), manifest)]);
+        Ok(write_safetensors(path.as_ref(), collect(self.network()), metadata)?)
+    }
+
+    /// The same weights with a canvas of another side. Features change with it, and so does the fingerprint.
+    pub fn with_canvas(&self, size: usize) -> Result<Self, ModelError> {
+        if !(8..=8192).contains(&size) {
+            return Err(ConfigError::new("size", size, "a side from 8 to 8192 pixels").into());
+        }
+        let mut manifest = self.manifest().clone();
+        manifest.preprocess.size = size;
+        Ok(Self::share(manifest, Arc::clone(&self.shared.network), self.device()))
+    }
+
+    /// What the model is, apart from its weights.
+    pub fn manifest(&self) -> &Manifest {
+        &self.shared.manifest
+    }
+
+    /// The classes that the model has learned, and those that rows were kept for.
+    pub fn classes(&self) -> &Classes {
+        &self.manifest().classes
+    }
+
+    /// How images reach the network.
+    pub fn preprocess(&self) -> &Preprocess {
+        &self.manifest().preprocess
+    }
+
+    /// Encoder and decoder.
+    pub fn config(&self) -> &NetworkConfig {
+        &self.manifest().network
+    }
+
+    /// Everything that has weights.
+    pub fn network(&self) -> &Network {
+        &self.shared.network
+    }
+
+    /// Where the weights are.
+    pub fn device(&self) -> &Device {
+        &self.shared.device
+    }
+
+    /// How the model registers classes and scores images: as it was trained.
+    pub fn usage(&self) -> Result<Usage, ModelError> {
+        let method = &self.manifest().method;
+        method.usage().ok_or_else(|| ModelError::Episodic { method: method.name() })
+    }
+
+    /// CAPL's settings, if that is the model's method.
+    pub fn capl(&self) -> Option<&Capl> {
+        match &self.manifest().method {
+            Method::Capl(capl) => Some(capl),
+            _ => None,
+        }
+    }
+
+    /// F of an image, `[1, d, h, w]`.
+    pub fn features(&self, image: &Image) -> Tensor<4> {
+        self.canvas_features(self.canvas(image))
+    }
+
+    /// F of images, `[batch, 3, height, width]` -> `[batch, d, h, w]`. It is faster on the CPU if they are on the
+    /// model's canvas.
+    pub fn canvas_features(&self, canvas: Tensor<4>) -> Tensor<4> {
+        let [.., height, width] = canvas.dims();
+        match self.extractor() {
+            Some(extractor) if extractor.size() == [height, width] => extractor.features(canvas),
+            _ => self.network().features(canvas),
+        }
+    }
+
+    /// The extractor for images on the model's canvas, as it is used on the CPU. There is none on other devices, or if
+    /// the network has a layer without a kernel: images then go through Burn's modules.
+    pub fn extractor(&self) -> Option<&Extractor> {
+        let size = self.preprocess().size;
+        let make = || Extractor::new(self.network(), [size, size]).ok();
+        is_cpu(self.device()).then(|| self.shared.extractor.get_or_init(make).as_ref()).flatten()
+    }
+
+    /// An image on the network's canvas, `[1, 3, size, size]`.
+    pub fn canvas(&self, image: &Image) -> Tensor<4> {
+        let canvas = self.preprocess().image(image);
+        let shape = [1, 3, canvas.size, canvas.size];
+        Tensor::from_data(TensorData::new(canvas.data, shape), self.device())
+    }
+
+    /// Number of trainable parameters, not counting batch-norm's running statistics.
+    pub fn parameters(&self) -> usize {
+        let trained = |(name, _): &(String, Vec<usize>)| !name.contains(".running_");
+        shapes(self.network())
+            .into_iter()
+            .filter(trained)
+            .map(|(_, shape)| shape.iter().product::<usize>())
+            .sum()
+    }
+
+    /// A short name for everything that features depend on: weights and preprocessing. Prototypes of one model mean
+    /// nothing to another, so class packs carry it.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = blake3::Hasher::new();
+        let preprocess = serde_json::to_vec(self.preprocess()).expect("preprocessing is plain data");
+        hash.update(&preprocess);
+        for_each(self.network(), |name, values| {
+            hash.update(name.as_bytes());
+            hash.update(format!("{:?}", values.shape()).as_bytes());
+            hash.update(values.bytes());
+        });
+        hash.finalize().to_hex()[..16].to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_can_be_shared_between_threads() {
+        fn is_shared<T: Send + Sync + Clone + 'static>() {}
+        is_shared::<Model>();
+    }
+}

@@ -1,0 +1,135 @@
+//! How good supports are, told from the supports alone: whether each is found by what the others taught, which classes
+//! lie near, and which take pixels away.
+
+use burn::tensor::Tensor;
+use protoseg_core::{RowMap, SUPPORT_ROW, ScoreMap};
+
+use super::{Classifier, RegisterError};
+use crate::{
+    class_pack::{ClassPack, PackClass, PackError, Shot},
+    method::{capl::Usage, cosine::unit},
+    model::Model,
+    segmenter::Segmenter,
+};
+
+/// What is told of a registered class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SupportCheck {
+    /// The classes whose prototypes are nearest, with their cosines, nearest first.
+    pub nearest: Vec<(String, f32)>,
+    /// IoU of the class in each support, in percent, when predicted from the others; empty for a single one.
+    pub leave_one_out: Vec<f64>,
+    /// The class that takes most of its pixels in its own supports, and their share in percent.
+    pub taken: Option<(String, f64)>,
+}
+
+impl SupportCheck {
+    /// From this share on, a class is likely to be taken for another.
+    pub const CONFUSED: f64 = 25.0;
+    /// Below this IoU, supports do not agree on what the class is.
+    pub const UNSURE: f64 = 25.0;
+    const NEAREST: usize = 3;
+}
+
+/// A support that registration has seen and looks at again.
+pub struct SeenSupport {
+    /// `[1, d, h, w]`
+    pub features: Tensor<4>,
+    /// On the canvas.
+    pub labels: RowMap,
+    /// Width and height of the picture on the canvas.
+    pub content: (usize, usize),
+    /// What the pack keeps of it.
+    pub shot: Shot,
+}
+
+/// Looks at the supports of the pack's class `name`, as they are used with these parts.
+pub fn check_supports(
+    model: &Model,
+    pack: &ClassPack,
+    name: &str,
+    supports: &[SeenSupport],
+    usage: &Usage,
+) -> Result<SupportCheck, RegisterError> {
+    let class = pack.class(name)?;
+    let segmenter = |pack: &ClassPack| -> Result<Segmenter, RegisterError> {
+        Ok(Segmenter::with_classifier(model, pack.classifier(model, usage)?, usage.clone()))
+    };
+    let whole = segmenter(pack)?;
+    let row = row_of(&whole, name);
+    let nearest = nearest(whole.classifier(), row);
+
+    let mut taken = vec![0u64; whole.classes().rows().len()];
+    let mut own = 0u64;
+    let mut leave_one_out = Vec::new();
+    for support in supports {
+        let (labels, truth) = (labels(&whole, support), truth(support));
+        for (&label, _) in labels.iter().zip(&truth).filter(|(_, is_own)| **is_own) {
+            taken[usize::from(label)] += 1;
+            own += 1;
+        }
+        if class.shots.len() > 1
+            && let Some(others) = without(pack, class, &support.shot)
+        {
+            let others = segmenter(&others?)?;
+            let row = row_of(&others, name) as u16;
+            leave_one_out.push(iou(&self::labels(&others, support), &truth, row));
+        }
+    }
+    taken[row] = 0;
+    let most = (0..taken.len()).max_by_key(|&row| (taken[row], usize::MAX - row));
+    let taken = most
+        .filter(|&row| taken[row] > 0)
+        .map(|row| (whole.classes().rows()[row].name.clone(), 100.0 * taken[row] as f64 / own.max(1) as f64));
+    Ok(SupportCheck { nearest, leave_one_out, taken })
+}
+
+/// The pack without one shot of a class.
+fn without(pack: &ClassPack, class: &PackClass, shot: &Shot) -> Option<Result<ClassPack, PackError>> {
+    let place = class.shots.iter().position(|other| other == shot)?;
+    let mut others = class.clone();
+    others.shots.remove(place);
+    let mut pack = pack.clone();
+    Some(pack.remove(&class.name).and_then(|_| pack.add(others)).map(|()| pack))
+}
+
+fn row_of(segmenter: &Segmenter, name: &str) -> usize {
+    segmenter.classes().rows().iter().position(|class| class.name == name).expect("the class is in the pack")
+}
+
+fn nearest(classifier: &Classifier, row: usize) -> Vec<(String, f32)> {
+    let rows = unit(classifier.rows.clone());
+    let own = rows.clone().slice_dim(0, row..row + 1);
+    let cosines: Vec<f32> = rows.matmul(own.transpose()).try_into_vec_as().expect("prototypes are f32");
+    let names = classifier.classes.rows().iter().map(|class| class.name.clone());
+    let mut others: Vec<(String, f32)> =
+        names.zip(cosines).enumerate().filter(|(other, _)| *other != row).map(|(_, near)| near).collect();
+    others.sort_by(|a, b| b.1.total_cmp(&a.1));
+    others.truncate(SupportCheck::NEAREST);
+    others
+}
+
+/// What is predicted on the picture's part of the canvas.
+fn labels(segmenter: &Segmenter, support: &SeenSupport) -> Vec<u16> {
+    let grid = segmenter.grid(support.features.clone());
+    let labels = ScoreMap::stretched(grid, support.labels.width, support.labels.height).labels();
+    content(&labels, support.content).collect()
+}
+
+/// Where the class is, on the picture's part of the canvas.
+fn truth(support: &SeenSupport) -> Vec<bool> {
+    content(&support.labels, support.content).map(|label| label == SUPPORT_ROW).collect()
+}
+
+fn content(map: &RowMap, (width, height): (usize, usize)) -> impl Iterator<Item = u16> + '_ {
+    map.data.chunks_exact(map.width.max(1)).take(height).flat_map(move |row| &row[..width]).copied()
+}
+
+fn iou(labels: &[u16], truth: &[bool], row: u16) -> f64 {
+    let (mut both, mut either) = (0u64, 0u64);
+    for (&label, &is_own) in labels.iter().zip(truth) {
+        both += u64::from(label == row && is_own);
+        either += u64::from(label == row || is_own);
+    }
+    100.0 * both as f64 / either.max(1) as f64
+}

@@ -1,0 +1,258 @@
+//! Registration: a few labelled images of new classes become a classifier of old and new ones. No gradient.
+
+mod check;
+mod report;
+mod supports;
+
+use burn::tensor::Tensor;
+use protoseg_core::{ClassError, Classes, RowMap, SUPPORT_ROW};
+use protoseg_data::{DataError, Support};
+
+pub use report::{ClassReport, Near};
+pub use supports::SupportSet;
+
+use self::check::SeenSupport;
+use crate::{
+    class_pack::{ClassPack, PackClass, PackError, Shot},
+    method::{
+        Generalized,
+        capl::{Usage, register::SupportSums},
+    },
+    model::{Model, ModelError},
+};
+
+/// A classifier of base and novel classes, ready for any image.
+#[derive(Clone, Debug)]
+pub struct Classifier {
+    /// `[base + novel, d]`
+    pub rows: Tensor<2>,
+    /// What the rows are.
+    pub classes: Classes,
+}
+
+/// Classes that cannot be registered or used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// A support cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The pack cannot take the class, or is another model's.
+    #[error(transparent)]
+    Pack(#[from] PackError),
+    /// The model cannot register classes.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The names do not make a classifier.
+    #[error(transparent)]
+    Classes(#[from] ClassError),
+    /// None of a class's supports shows it at the network's resolution.
+    #[error(
+        "novel class `{class}` has no support in which a pixel of it is seen\n\
+         hint: give it a mask that covers about 8 x 8 pixels or more at the model's input size"
+    )]
+    NoPixels {
+        /// The class.
+        class: String,
+    },
+    /// One support does not show its class at the network's resolution.
+    #[error(
+        "support `{support}` shows too little of its class: none of its {pixels} pixels is left at the model's input \
+         size of {size}\nhint: choose an image that shows more of it"
+    )]
+    TooSmall {
+        /// The support.
+        support: String,
+        /// Pixels of its mask.
+        pixels: u64,
+        /// Side of the model's canvas.
+        size: usize,
+    },
+    /// The model has a class of that name.
+    #[error("class `{class}` is one of the model's own\nhint: choose another name")]
+    Known {
+        /// The class.
+        class: String,
+    },
+    /// The same class was given twice.
+    #[error("class `{class}` is given twice\nhint: give all its supports at once")]
+    GivenTwice {
+        /// The class.
+        class: String,
+    },
+    /// No class was given.
+    #[error("no class is given")]
+    Nothing,
+}
+
+/// How classes are registered.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    usage: Usage,
+    replace: bool,
+}
+
+/// What a registration is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegisterStage {
+    /// Looking at supports; counted in supports.
+    Looking,
+    /// Checking how good they are; counted in classes.
+    Checking,
+}
+
+/// Features of so many supports are kept in memory for the check; for more, they are computed again.
+const KEPT: usize = 64;
+
+impl Registration {
+    /// As the model was trained; a class that is already in the pack is refused.
+    pub fn new(model: &Model) -> Result<Self, ModelError> {
+        Ok(Self { usage: model.usage()?, replace: false })
+    }
+
+    /// With other parts of the method. What is kept in a pack does not depend on it, only the report does.
+    #[must_use]
+    pub fn usage(self, usage: Usage) -> Self {
+        Self { usage, ..self }
+    }
+
+    /// Replaces classes that are already in the pack.
+    #[must_use]
+    pub fn replace(self, replace: bool) -> Self {
+        Self { replace, ..self }
+    }
+
+    /// Adds all classes of a set to a pack and says how good their supports are. If anything fails, the pack stays as it
+    /// was. `progress` is told of things done, of how many.
+    pub fn run(
+        &self,
+        model: &Model,
+        pack: &mut ClassPack,
+        set: &SupportSet,
+        progress: &dyn Fn(RegisterStage, usize, usize),
+    ) -> Result<Vec<ClassReport>, RegisterError> {
+        if set.classes().is_empty() {
+            return Err(RegisterError::Nothing);
+        }
+        pack.check(model)?;
+        let mut new = self.with_room(model, pack, set)?;
+        let total: usize = set.classes().iter().map(|class| class.len()).sum();
+        let mut done = 0;
+        let mut seen: Vec<Vec<SeenSupport>> = Vec::new();
+        for class in set.classes() {
+            let (mut shots, mut kept) = (Vec::new(), Vec::new());
+            for index in 0..class.len() {
+                progress(RegisterStage::Looking, done, total);
+                let support = self.look(model, &class.load(index, model)?)?;
+                shots.push(support.shot.clone());
+                if done < KEPT {
+                    kept.push(support);
+                }
+                done += 1;
+            }
+            new.add(PackClass { name: class.name().to_string(), color: None, shots })?;
+            seen.push(kept);
+        }
+        progress(RegisterStage::Looking, total, total);
+        let count = set.classes().len();
+        let mut reports = Vec::new();
+        for (place, (class, mut seen)) in set.classes().iter().zip(seen).enumerate() {
+            progress(RegisterStage::Checking, place, count);
+            for index in seen.len()..class.len() {
+                seen.push(self.look(model, &class.load(index, model)?)?);
+            }
+            let check = check::check_supports(model, &new, class.name(), &seen, &self.usage)?;
+            reports.push(ClassReport::new(new.class(class.name())?, check));
+        }
+        progress(RegisterStage::Checking, count, count);
+        *pack = new;
+        Ok(reports)
+    }
+
+    /// The pack without the classes that are to be replaced. Names that the model or the pack has are refused.
+    fn with_room(
+        &self,
+        model: &Model,
+        pack: &ClassPack,
+        set: &SupportSet,
+    ) -> Result<ClassPack, RegisterError> {
+        let mut room = pack.clone();
+        let classes = model.classes();
+        for class in set.classes().iter().map(|class| class.name()) {
+            if classes.rows()[..classes.n_base()].iter().any(|base| base.name == class) {
+                return Err(RegisterError::Known { class: class.to_string() });
+            }
+            if room.class(class).is_ok() {
+                match self.replace {
+                    true => room.remove(class).map(drop)?,
+                    false => return Err(PackError::Twice(class.to_string()).into()),
+                }
+            }
+        }
+        Ok(room)
+    }
+
+    /// Features and sums of a support.
+    fn look(&self, model: &Model, support: &Support) -> Result<SeenSupport, RegisterError> {
+        let (image, preprocess) = (support.image(), model.preprocess());
+        let content = preprocess.content(image.width, image.height);
+        let labels = preprocess.label(support.labels());
+        let features = model.features(image);
+        let sums = self.usage.remember(features.clone(), &labels, SUPPORT_ROW, model.classes().n_base());
+        let shot =
+            Shot::new(support.name(), support.pixels(), sums).ok_or_else(|| RegisterError::TooSmall {
+                support: support.name().to_string(),
+                pixels: support.pixels(),
+                size: preprocess.size,
+            })?;
+        Ok(SeenSupport { features, labels, content, shot })
+    }
+}
+
+impl Model {
+    /// Teaches one class: adds it to the pack and says how good its supports are. No weight changes.
+    pub fn register(
+        &self,
+        pack: &mut ClassPack,
+        class: &str,
+        supports: impl IntoIterator<Item = Support>,
+    ) -> Result<ClassReport, RegisterError> {
+        let mut set = SupportSet::new();
+        set.add(class, supports)?;
+        let reports = Registration::new(self)?.run(self, pack, &set, &|_, _, _| ())?;
+        reports.into_iter().next().ok_or(RegisterError::Nothing)
+    }
+
+    /// What registration keeps of a support whose features (`[1, d, h, w]`) are known. `labels` are of any size: rows of
+    /// base classes, and `own` where the class is.
+    pub(crate) fn remember(
+        &self,
+        features: Tensor<4>,
+        labels: &RowMap,
+        own: u16,
+        usage: &Usage,
+    ) -> SupportSums {
+        usage.remember(features, labels, own, self.classes().n_base())
+    }
+
+    /// The classifier that these supports make. `novel` names the classes of the rows after the base classes, in order;
+    /// each needs at least one support.
+    pub fn classifier<S: AsRef<str>>(
+        &self,
+        novel: &[S],
+        supports: &[SupportSums],
+        usage: &Usage,
+    ) -> Result<Classifier, RegisterError> {
+        let classes = self.classes().with_novel(novel)?;
+        let rows = usage
+            .register(self.network(), classes.n_base(), novel.len(), supports)
+            .map_err(|index| RegisterError::NoPixels { class: novel[index].as_ref().to_string() })?;
+        Ok(Classifier { rows, classes })
+    }
+
+    /// The classifier before any class is registered: the base classes as they were learned.
+    pub fn base_classifier(&self, usage: &Usage) -> Classifier {
+        self.classifier::<&str>(&[], &[], &usage.clone().without_sce())
+            .expect("without novel classes none can lack a support")
+    }
+}

@@ -1,0 +1,63 @@
+//! What people are told of a class that was just registered.
+
+use serde::Serialize;
+
+use super::check::SupportCheck;
+use crate::class_pack::PackClass;
+
+/// A registered class and how good its supports are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassReport {
+    /// Its name.
+    pub class: String,
+    /// Supports.
+    pub shots: usize,
+    /// Pixels of the class in all supports.
+    pub pixels: u64,
+    /// Positions of the network's grid that the prototype is the mean of.
+    pub positions: f64,
+    /// The classes whose prototypes are nearest, nearest first.
+    pub nearest: Vec<Near>,
+    /// IoU of the class in each support, in percent, when predicted from the others; empty for a single support.
+    pub leave_one_out_iou: Vec<f64>,
+    /// What is likely to go wrong.
+    pub warnings: Vec<String>,
+}
+
+/// A class whose prototype lies near.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Near {
+    /// Its name.
+    pub class: String,
+    /// Cosine of the two prototypes.
+    pub cosine: f32,
+}
+
+impl ClassReport {
+    pub(super) fn new(class: &PackClass, check: SupportCheck) -> Self {
+        let name = &class.name;
+        let mut warnings = Vec::new();
+        if let Some((other, share)) = check.taken.filter(|(_, share)| *share >= SupportCheck::CONFUSED) {
+            warnings.push(format!(
+                "`{name}` is likely to be taken for `{other}`: {share:.0} % of its pixels in its own supports are"
+            ));
+        }
+        let ious = &check.leave_one_out;
+        let mean = ious.iter().sum::<f64>() / ious.len().max(1) as f64;
+        if !ious.is_empty() && mean < SupportCheck::UNSURE {
+            warnings.push(format!(
+                "the supports of `{name}` say little about each other: predicted from the others, \
+                 their mean IoU is {mean:.0} %"
+            ));
+        }
+        Self {
+            class: name.clone(),
+            shots: class.shots.len(),
+            pixels: class.shots.iter().map(|shot| shot.pixels).sum(),
+            positions: class.shots.iter().map(|shot| f64::from(shot.own.count)).sum(),
+            nearest: check.nearest.into_iter().map(|(class, cosine)| Near { class, cosine }).collect(),
+            leave_one_out_iou: check.leave_one_out,
+            warnings,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Use: an image alone goes in, every pixel gets one of all classes.
+
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
+use protoseg_core::{Classes, Image, ScoreGrid, ScoreMap, Tiling};
+
+use crate::{
+    bridge::transposed,
+    class_pack::ClassPack,
+    method::{Generalized, capl::Usage},
+    model::Model,
+    nn::upsample,
+    picture::Palette,
+    prediction::Prediction,
+    register::{Classifier, RegisterError},
+};
+
+/// A model with a classifier and the way to use it.
+#[derive(Clone, Debug)]
+pub struct Segmenter {
+    model: Model,
+    classifier: Classifier,
+    usage: Usage,
+    palette: Arc<Palette>,
+    /// Share by which neighbouring tiles overlap; images are not cut into tiles without it.
+    overlap: Option<f64>,
+}
+
+/// Makes a [`Segmenter`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct SegmenterBuilder<'a> {
+    model: &'a Model,
+    pack: Option<&'a ClassPack>,
+    usage: Option<Usage>,
+    overlap: Option<f64>,
+}
+
+impl<'a> SegmenterBuilder<'a> {
+    /// With the classes of this pack beside the model's own.
+    pub fn pack(self, pack: &'a ClassPack) -> Self {
+        Self { pack: Some(pack), ..self }
+    }
+
+    /// Used like this; by default as the model was trained.
+    pub fn usage(self, usage: Usage) -> Self {
+        Self { usage: Some(usage), ..self }
+    }
+
+    /// Looks at images in tiles of the canvas's size, at full resolution. Tiles overlap by this share, from 0 to 0.5.
+    pub fn tiles(self, overlap: f64) -> Self {
+        Self { overlap: Some(overlap.clamp(0.0, 0.5)), ..self }
+    }
+
+    /// Forms the classifier. Fails if the pack is another model's.
+    pub fn build(self) -> Result<Segmenter, RegisterError> {
+        let usage = match self.usage {
+            Some(usage) => usage,
+            None => self.model.usage()?,
+        };
+        let segmenter = match self.pack {
+            Some(pack) => {
+                pack.check(self.model)?;
+                let classifier = pack.classifier(self.model, &usage)?;
+                let palette = Palette::new(&classifier.classes).with_pack(pack);
+                let segmenter = Segmenter::with_classifier(self.model, classifier, usage);
+                Segmenter { palette: Arc::new(palette), ..segmenter }
+            }
+            None => Segmenter::with_classifier(self.model, self.model.base_classifier(&usage), usage),
+        };
+        Ok(Segmenter { overlap: self.overlap, ..segmenter })
+    }
+}
+
+impl Segmenter {
+    /// A segmenter of the model's own classes, used as it was trained, unless the builder is told otherwise.
+    pub fn builder(model: &Model) -> SegmenterBuilder<'_> {
+        SegmenterBuilder { model, pack: None, usage: None, overlap: None }
+    }
+
+    /// With a classifier that is already there.
+    pub(crate) fn with_classifier(model: &Model, classifier: Classifier, usage: Usage) -> Self {
+        let palette = Arc::new(Palette::new(&classifier.classes));
+        Self { model: model.clone(), classifier, usage, palette, overlap: None }
+    }
+
+    /// What the model makes of an image.
+    pub fn predict(&self, image: &Image) -> Prediction {
+        Prediction::new(self.score(image), Arc::clone(&self.palette))
+    }
+
+    /// What the model makes of each of these images, one after the other, as they are asked for.
+    pub fn predict_each<'a, I>(&'a self, images: I) -> impl Iterator<Item = (Image, Prediction)> + 'a
+    where
+        I: IntoIterator<Item = Image>,
+        I::IntoIter: 'a,
+    {
+        images.into_iter().map(|image| {
+            let prediction = self.predict(&image);
+            (image, prediction)
+        })
+    }
+
+    /// What the rows of its classifier are.
+    pub fn classes(&self) -> &Classes {
+        &self.classifier.classes
+    }
+
+    /// Its classes with their colours.
+    pub fn palette(&self) -> &Palette {
+        &self.palette
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Which parts of the method act.
+    pub fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    pub(crate) fn classifier(&self) -> &Classifier {
+        &self.classifier
+    }
+
+    /// Scores of every pixel of an image at its own size.
+    pub fn score(&self, image: &Image) -> ScoreMap {
+        match self.overlap {
+            None => {
+                let grid = self.grid(self.model.features(image));
+                ScoreMap::on_canvas(grid, self.model.preprocess(), image.width, image.height)
+            }
+            Some(overlap) => self.score_tiles(image, overlap),
+        }
+    }
+
+    fn score_tiles(&self, image: &Image, overlap: f64) -> ScoreMap {
+        let preprocess = self.model.preprocess();
+        let tiling = Tiling::new(image.width, image.height, preprocess.size, overlap);
+        let cut = |(left, top)| image.cut(left, top, tiling.width, tiling.height);
+        let grids = tiling.corners().map(|corner| self.grid(self.model.features(&cut(corner)))).collect();
+        ScoreMap::tiled(grids, &tiling, preprocess)
+    }
+
+    /// Scores on the grid of the features (`[1, d, h, w]`).
+    pub(crate) fn grid(&self, features: Tensor<4>) -> ScoreGrid {
+        let scores = self.grid_scores(features);
+        let [_, classes, height, width] = scores.dims();
+        let scores = transposed(scores.reshape([classes, height * width]));
+        ScoreGrid::new(classes, height, width, scores)
+    }
+
+    /// Scores of an image on the network's input canvas, `[classes, size, size]`. The image's own part of it is at the
+    /// top left ([`protoseg_core::Preprocess::content`]).
+    pub fn canvas_scores(&self, image: &Image) -> Tensor<3> {
+        self.scores_of(self.model.canvas(image)).squeeze_dim(0)
+    }
+
+    /// Scores of images that are already on the canvas, `[batch, 3, size, size]`, at that size:
+    /// `[batch, classes, size, size]`.
+    pub fn scores_of(&self, canvas: Tensor<4>) -> Tensor<4> {
+        let [_, _, height, width] = canvas.dims();
+        upsample(self.grid_scores(self.model.canvas_features(canvas)), [height, width])
+    }
+
+    /// Scores of every position of features `[batch, d, h, w]`: `[batch, classes, h, w]`.
+    fn grid_scores(&self, features: Tensor<4>) -> Tensor<4> {
+        let Classifier { rows, classes } = &self.classifier;
+        self.usage.score(self.model.network(), classes.n_base(), rows.clone(), features)
+    }
+}
