@@ -1,7 +1,6 @@
 //! Data sets of protoseg on disk: readers of every common format, benchmarks by name, checks, supports, preparation
 //! and a loader. Decisions that need no file (folds, remaps, which image is for what) live in `protoseg-core`.
 
-mod base64;
 mod benchmark;
 mod check;
 mod dataset;

@@ -59,9 +59,14 @@ pub mod nn;
 pub mod picture;
 pub mod prediction;
 pub mod register;
+pub mod report;
 pub mod segmenter;
 pub mod train;
 pub mod weights;
+
+// Test data that the cli's tests share names this crate as they do.
+#[cfg(test)]
+extern crate self as protoseg;
 
 pub use protoseg_core as core;
 pub use protoseg_data as data;

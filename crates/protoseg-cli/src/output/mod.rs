@@ -2,12 +2,11 @@
 
 mod braille;
 #[cfg(test)]
+#[path = "../../../protoseg/src/train/folder/fake_run.rs"]
 mod fake_run;
 pub mod masks;
 pub mod progress;
-pub mod report;
 pub mod results;
-pub mod run_folder;
 pub mod stop;
 pub mod table;
 mod train_dashboard;

@@ -67,6 +67,17 @@ pub enum TrainError {
         /// What the system says.
         source: io::Error,
     },
+    /// The record of an earlier part of the run is damaged.
+    #[error(
+        "line {line} of `{}` is not an event\nhint: remove the line, or the file to go on without what was before",
+        path.display()
+    )]
+    Metrics {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
     /// The loss is not a number, or far too large.
     #[error(
         "step {step} (epoch {epoch}) has a loss of {loss}: the run diverged\nits batch: {}\n{}",

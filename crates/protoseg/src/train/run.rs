@@ -15,6 +15,7 @@ use super::{
     End, EpochEvent, Event, HOLDOUT, NO_VALIDATION, Plan, Start, StepEvent, StepReport, TrainError, Trainer,
     TrainerConfig, Watch,
     checkpoint::{Checkpoints, Progress, Resumed, Sums},
+    folder::{BEST_FILE, CHECKPOINT_FOLDER, LAST_FILE, PLAN_FILE},
     validate::{Judge, ValidationImage},
 };
 use crate::{
@@ -26,13 +27,6 @@ use crate::{
     weights::{self, TensorFile},
 };
 
-/// A run's folder holds its plan under this name.
-pub const PLAN_FILE: &str = "plan.toml";
-/// The model after the last step, and the best by validation.
-pub const LAST_FILE: &str = "last.safetensors";
-pub const BEST_FILE: &str = "best.safetensors";
-
-const CHECKPOINT_FOLDER: &str = "checkpoints";
 const SCHEMA: &str = "protoseg.train/1";
 /// Images that are drawn with their predictions.
 const SHOWN: usize = 4;
