@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use burn::tensor::{Distribution, Tensor};
-use protoseg_core::{Classes, Image, Preprocess, RowMap, ScoreMap};
+use protoseg_core::{Classes, Image, RowMap, ScoreMap};
 
 pub use protoseg_kernels::peak_flops;
 
@@ -76,7 +76,7 @@ pub fn model(network: NetworkConfig, size: usize) -> Result<Model, ModelError> {
         format: Manifest::FORMAT,
         classes: Classes::new(&names, &[]).expect("the names are all different"),
         method: Method::Capl(Capl::reference(N_BASE)),
-        preprocess: Preprocess::imagenet(size),
+        preprocess: network.encoder.preprocess(size),
         training: Training { origin: "random weights".to_string(), ..Training::default() },
         network,
     };

@@ -1,5 +1,7 @@
 //! What a network is made of. One value describes any of them; it is stored with the weights.
 
+use std::borrow::Cow;
+
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
@@ -19,12 +21,16 @@ pub struct ConfigError {
     /// Its value.
     pub got: String,
     /// What it may be.
-    pub expected: &'static str,
+    pub expected: Cow<'static, str>,
 }
 
 impl ConfigError {
-    pub(crate) fn new(key: impl Into<String>, got: impl ToString, expected: &'static str) -> Self {
-        Self { key: key.into(), got: got.to_string(), expected }
+    pub(crate) fn new(
+        key: impl Into<String>,
+        got: impl ToString,
+        expected: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { key: key.into(), got: got.to_string(), expected: expected.into() }
     }
 }
 
@@ -59,6 +65,11 @@ impl NetworkConfig {
         if !(8..=4096).contains(&self.dim) || !self.dim.is_multiple_of(2) {
             return Err(ConfigError::new("dim", self.dim, "an even number from 8 to 4096"));
         }
+        let [_, channels] = self.encoder.channels();
+        if self.decoder == DecoderKind::Identity && self.dim != channels {
+            let expected = format!("{channels}, the channels of the encoder's last map, without a decoder");
+            return Err(ConfigError::new("dim", self.dim, expected));
+        }
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(ConfigError::new("dropout", self.dropout, "a number from 0 to below 1"));
         }
@@ -82,9 +93,6 @@ impl NetworkConfig {
             DecoderKind::Project => "projection (PANet-style)",
             DecoderKind::Identity => "no decoder",
         };
-        match &self.encoder {
-            EncoderConfig::ResNet(resnet) => format!("{decoder}, {}", resnet.describe()),
-            EncoderConfig::Vgg16(vgg) => format!("{decoder}, VGG-16 (output stride {})", vgg.output_stride),
-        }
+        format!("{decoder}, {}", self.encoder.describe())
     }
 }

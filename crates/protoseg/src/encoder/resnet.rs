@@ -10,6 +10,7 @@
 use burn::{module::Module, nn::conv::Conv2d, tensor::Device};
 use serde::{Deserialize, Serialize};
 
+use super::table::{Describe, Family, Rename, Settings, Tensors};
 use crate::{
     config::ConfigError,
     graph::{Graph, Node},
@@ -72,22 +73,9 @@ impl ResNetConfig {
     }
 
     /// The depth that has these blocks.
-    pub fn depth_of(blocks: [usize; 4], bottleneck: bool) -> Option<usize> {
+    fn depth_of(blocks: [usize; 4], bottleneck: bool) -> Option<usize> {
         let has = |&depth: &usize| Self::new(depth).blocks() == Some((blocks, bottleneck));
         [10, 18, 34, 50, 101, 152].into_iter().find(has)
-    }
-
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        if self.blocks().is_none() {
-            return Err(ConfigError::new("encoder.depth", self.depth, "10, 18, 34, 50, 101 or 152"));
-        }
-        if ![8, 16, 32].contains(&self.output_stride) {
-            return Err(ConfigError::new("encoder.output_stride", self.output_stride, "8, 16 or 32"));
-        }
-        if !(0.05..=4.0).contains(&self.width) {
-            return Err(ConfigError::new("encoder.width", self.width, "a number from 0.05 to 4"));
-        }
-        Ok(())
     }
 
     fn scaled(&self, channels: usize) -> usize {
@@ -104,7 +92,118 @@ impl ResNetConfig {
         self.depth >= 50
     }
 
-    pub(crate) fn describe(&self) -> String {
+    /// Depth and place of the stride, from the tensors of layer1 to layer4.
+    pub(crate) fn read_layers(tensors: &dyn Tensors) -> Result<Self, String> {
+        let blocks = [1, 2, 3, 4].map(|layer| tensors.count(&format!("layer{layer}.")));
+        let bottleneck = tensors.shape("layer1.0.conv3.weight").is_some();
+        let depth = Self::depth_of(blocks, bottleneck).ok_or_else(|| {
+            format!(
+                "its layers have {blocks:?} {} blocks, which is no ResNet that is known\n\
+                 hint: 10, 18, 34, 50, 101 and 152 are",
+                if bottleneck { "bottleneck" } else { "basic" }
+            )
+        })?;
+        // Tensors look the same wherever the stride is; a file can only say so.
+        let stride_on = match tensors.metadata("stride") {
+            Some("first-1x1") => StrideOn::First1x1,
+            _ => StrideOn::Conv3x3,
+        };
+        Ok(Self { stride_on, ..Self::new(depth) })
+    }
+
+    /// `layer1` .. `layer4`, whose names are ours but for the shortcut's two layers.
+    pub(crate) fn rename_layer(name: &str) -> Rename {
+        if !name.starts_with("layer") {
+            return Rename::Unknown;
+        }
+        Rename::to(
+            name.replace("downsample.0.", "downsample.conv.").replace("downsample.1.", "downsample.bn."),
+        )
+    }
+
+    /// Stride and dilation of layer1 .. layer4.
+    fn strides(&self) -> [(usize, usize); 4] {
+        match self.output_stride {
+            8 => [(1, 1), (2, 1), (1, 2), (1, 4)],
+            16 => [(1, 1), (2, 1), (2, 1), (1, 2)],
+            _ => [(1, 1), (2, 1), (2, 1), (2, 1)],
+        }
+    }
+}
+
+impl Family for ResNetConfig {
+    type Encoder = ResNet;
+
+    const NAMES: &'static [&'static str] =
+        &["resnet10", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152"];
+    const TENSORS: &'static str = "ResNet (`conv1.weight`, `layer1.0.conv1.weight`, ..)";
+
+    fn parse(name: &str) -> Option<Self> {
+        let config = Self::new(name.strip_prefix("resnet")?.parse().ok()?);
+        config.blocks().is_some().then_some(config)
+    }
+
+    /// torchvision's ResNets, the deep-stem ResNets of semseg, and ResNets with Caffe's and Keras's stride under
+    /// torchvision's names.
+    fn recognise(tensors: &dyn Tensors) -> Option<Result<Self, String>> {
+        let stem = match tensors.shape("conv1.weight")? {
+            [_, _, 7, 7] => Stem::Classic,
+            [_, _, 3, 3] if tensors.shape("conv3.weight").is_some() => Stem::Deep,
+            _ => return None,
+        };
+        Some(Self::read_layers(tensors).map(|config| Self { stem, ..config }))
+    }
+
+    /// torchvision and semseg: `conv1`, `bn1` (and `conv2` .. `bn3` of a deep stem), `layer1` .., `fc`.
+    fn rename(name: &str) -> Rename {
+        if name.starts_with("fc.") {
+            return Rename::Skip;
+        }
+        for kind in ["conv", "bn"] {
+            let stem = name.strip_prefix(kind).and_then(|rest| rest.split_once('.'));
+            if let Some((number, rest)) = stem
+                && let Ok(number @ 1..=3) = number.parse::<usize>()
+            {
+                return Rename::to(format!("stem.{}.{kind}.{rest}", number - 1));
+            }
+        }
+        Self::rename_layer(name)
+    }
+
+    fn adjust(self, found: Option<&Self>, settings: &Settings) -> Self {
+        let base = found.unwrap_or(&self);
+        Self {
+            depth: self.depth,
+            stem: settings.stem.unwrap_or(base.stem),
+            stride_on: settings.stride_on.unwrap_or(base.stride_on),
+            output_stride: settings.output_stride.unwrap_or(base.output_stride),
+            width: settings.width,
+        }
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        if self.blocks().is_none() {
+            return Err(ConfigError::new("encoder.depth", self.depth, "10, 18, 34, 50, 101 or 152"));
+        }
+        if ![8, 16, 32].contains(&self.output_stride) {
+            return Err(ConfigError::new("encoder.output_stride", self.output_stride, "8, 16 or 32"));
+        }
+        if !(0.05..=4.0).contains(&self.width) {
+            return Err(ConfigError::new("encoder.width", self.width, "a number from 0.05 to 4"));
+        }
+        Ok(())
+    }
+
+    fn output_stride(&self) -> usize {
+        self.output_stride
+    }
+
+    fn channels(&self) -> [usize; 2] {
+        let [_, _, layer3, layer4] = self.layer_channels();
+        [layer3, layer4]
+    }
+
+    fn describe(&self) -> String {
         let stem = match self.stem {
             Stem::Classic => "classic stem",
             Stem::Deep => "deep stem",
@@ -118,21 +217,7 @@ impl ResNetConfig {
         format!("ResNet-{} ({stem}{stride_on}, output stride {}{width})", self.depth, self.output_stride)
     }
 
-    pub(super) fn channels(&self) -> [usize; 2] {
-        let [_, _, layer3, layer4] = self.layer_channels();
-        [layer3, layer4]
-    }
-
-    /// Stride and dilation of layer1 .. layer4.
-    fn strides(&self) -> [(usize, usize); 4] {
-        match self.output_stride {
-            8 => [(1, 1), (2, 1), (1, 2), (1, 4)],
-            16 => [(1, 1), (2, 1), (2, 1), (1, 2)],
-            _ => [(1, 1), (2, 1), (2, 1), (2, 1)],
-        }
-    }
-
-    pub fn init(&self, device: &Device) -> ResNet {
+    fn init(&self, device: &Device) -> ResNet {
         let (blocks, bottleneck) = self.blocks().expect("depth was validated");
         let narrow = self.scaled(64);
         let stem = match self.stem {
@@ -165,7 +250,6 @@ impl ResNetConfig {
             layer2: layer(1),
             layer3: layer(2),
             layer4: layer(3),
-            output_stride: self.output_stride,
         }
     }
 }
@@ -195,11 +279,10 @@ pub struct ResNet {
     pub layer2: Vec<Block>,
     pub layer3: Vec<Block>,
     pub layer4: Vec<Block>,
-    pub(super) output_stride: usize,
 }
 
-impl ResNet {
-    pub(super) fn describe<'a>(&'a self, graph: &mut Graph<'a>, image: Node) -> Vec<Node> {
+impl Describe for ResNet {
+    fn describe<'a>(&'a self, graph: &mut Graph<'a>, image: Node) -> Vec<Node> {
         let mut x = image;
         for (index, conv) in self.stem.iter().enumerate() {
             x = graph.conv_norm(format!("stem.{index}"), conv, x);
@@ -307,5 +390,22 @@ impl Bottleneck {
             bn3: BatchNorm::new(shape.to, device),
             downsample: shape.downsample(device),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn torchvision_names_become_ours() {
+        let rename = ResNetConfig::rename;
+        let to = |name: &str| Rename::To(name.to_string());
+        assert_eq!(rename("conv1.weight"), to("stem.0.conv.weight"));
+        assert_eq!(rename("bn3.running_var"), to("stem.2.bn.running_var"));
+        assert_eq!(rename("bn1.num_batches_tracked"), Rename::Skip);
+        assert_eq!(rename("layer2.0.downsample.1.bias"), to("layer2.0.downsample.bn.bias"));
+        assert_eq!(rename("fc.weight"), Rename::Skip);
+        assert_eq!(rename("head.weight"), Rename::Unknown);
     }
 }

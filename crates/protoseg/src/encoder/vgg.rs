@@ -7,6 +7,7 @@
 use burn::{module::Module, nn::conv::Conv2d, tensor::Device};
 use serde::{Deserialize, Serialize};
 
+use super::table::{Describe, Family, Rename, Settings, Tensors};
 use crate::{
     config::ConfigError,
     graph::{Graph, Node},
@@ -22,21 +23,69 @@ pub struct VggConfig {
 }
 
 /// Convolutions and channels of the five blocks.
-pub(crate) const BLOCKS: [(usize, usize); 5] = [(2, 64), (2, 128), (3, 256), (3, 512), (3, 512)];
+const BLOCKS: [(usize, usize); 5] = [(2, 64), (2, 128), (3, 256), (3, 512), (3, 512)];
 
-impl VggConfig {
-    pub fn validate(&self) -> Result<(), ConfigError> {
+impl Family for VggConfig {
+    type Encoder = Vgg;
+
+    const NAMES: &'static [&'static str] = &["vgg16"];
+    const TENSORS: &'static str = "VGG-16 (`features.0.weight`, ..)";
+
+    fn parse(name: &str) -> Option<Self> {
+        (name == "vgg16").then_some(Self { output_stride: 8 })
+    }
+
+    fn recognise(tensors: &dyn Tensors) -> Option<Result<Self, String>> {
+        tensors.shape("features.0.weight")?;
+        Some(Ok(Self { output_stride: 8 }))
+    }
+
+    /// torchvision: convolutions numbered among the ReLUs and poolings between them.
+    fn rename(name: &str) -> Rename {
+        if name.starts_with("classifier.") {
+            return Rename::Skip;
+        }
+        let layer = name.strip_prefix("features.").and_then(|rest| rest.split_once('.'));
+        let Some((Ok(layer), kind)) = layer.map(|(layer, kind)| (layer.parse::<usize>(), kind)) else {
+            return Rename::Unknown;
+        };
+        let mut first = 0;
+        for (block, &(convs, _)) in BLOCKS.iter().enumerate() {
+            let conv = layer.wrapping_sub(first) / 2;
+            if layer >= first && layer < first + 2 * convs && (layer - first).is_multiple_of(2) {
+                return Rename::To(format!("blocks.{block}.convs.{conv}.{kind}"));
+            }
+            // A convolution and its ReLU each, then a pooling.
+            first += 2 * convs + 1;
+        }
+        Rename::Unknown
+    }
+
+    fn adjust(self, found: Option<&Self>, settings: &Settings) -> Self {
+        let base = found.unwrap_or(&self);
+        Self { output_stride: settings.output_stride.unwrap_or(base.output_stride) }
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
         if ![8, 16].contains(&self.output_stride) {
             return Err(ConfigError::new("encoder.output_stride", self.output_stride, "8 or 16 for VGG-16"));
         }
         Ok(())
     }
 
-    pub(super) fn channels(&self) -> [usize; 2] {
+    fn output_stride(&self) -> usize {
+        self.output_stride
+    }
+
+    fn channels(&self) -> [usize; 2] {
         [BLOCKS[3].1, BLOCKS[4].1]
     }
 
-    pub fn init(&self, device: &Device) -> Vgg {
+    fn describe(&self) -> String {
+        format!("VGG-16 (output stride {})", self.output_stride)
+    }
+
+    fn init(&self, device: &Device) -> Vgg {
         let mut from = 3;
         let dilated = self.output_stride == 8;
         let blocks = BLOCKS.iter().enumerate().map(|(block, &(convs, channels))| {
@@ -68,12 +117,8 @@ pub struct Vgg {
     last_pool_stride: usize,
 }
 
-impl Vgg {
-    pub(super) fn output_stride(&self) -> usize {
-        8 * self.last_pool_stride
-    }
-
-    pub(super) fn describe<'a>(&'a self, graph: &mut Graph<'a>, image: Node) -> Vec<Node> {
+impl Describe for Vgg {
+    fn describe<'a>(&'a self, graph: &mut Graph<'a>, image: Node) -> Vec<Node> {
         let mut x = image;
         let mut stages = Vec::new();
         for (block, VggBlock { convs }) in self.blocks.iter().enumerate() {
@@ -91,5 +136,43 @@ impl Vgg {
             stages.push(x);
         }
         stages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(name: String) -> Rename {
+        Rename::To(name)
+    }
+
+    #[test]
+    fn vgg_layers_are_counted_among_relus_and_poolings() {
+        let convs = [0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28];
+        let blocks = [
+            "0.convs.0",
+            "0.convs.1",
+            "1.convs.0",
+            "1.convs.1",
+            "2.convs.0",
+            "2.convs.1",
+            "2.convs.2",
+            "3.convs.0",
+            "3.convs.1",
+            "3.convs.2",
+            "4.convs.0",
+            "4.convs.1",
+            "4.convs.2",
+        ];
+        for (layer, block) in convs.into_iter().zip(blocks) {
+            assert_eq!(
+                VggConfig::rename(&format!("features.{layer}.bias")),
+                to(format!("blocks.{block}.bias"))
+            );
+        }
+        assert_eq!(VggConfig::rename("features.1.weight"), Rename::Unknown);
+        assert_eq!(VggConfig::rename("features.30.weight"), Rename::Unknown);
+        assert_eq!(VggConfig::rename("classifier.0.weight"), Rename::Skip);
     }
 }

@@ -112,7 +112,7 @@ impl Run {
         let mut warnings = Vec::new();
         let resumed = checkpoints.load(&network);
         let manifest = manifest(&plan, config, method, classes, &benchmark, novel_pixels);
-        let data = Data::open(&plan, benchmark, novel_pixels, &mut warnings)?;
+        let data = Data::open(&plan, benchmark, novel_pixels, &manifest.preprocess, &mut warnings)?;
 
         let steps = plan.training.epochs * data.loader.batches_per_epoch();
         let trainer_config = TrainerConfig {
@@ -372,6 +372,7 @@ impl Data {
         plan: &Plan,
         benchmark: Arc<Benchmark>,
         novel_pixels: NovelPixels,
+        preprocess: &Preprocess,
         warnings: &mut Vec<String>,
     ) -> Result<Self, TrainError> {
         let (table, fold) = (benchmark.dataset.classes(), benchmark.fold(plan.data.fold)?);
@@ -402,7 +403,7 @@ impl Data {
         let shown = if looked.is_empty() { spread(&kept, SHOWN) } else { spread(&looked, SHOWN) };
         let shown = shown.iter().map(look).collect::<Result<Vec<_>, _>>()?;
         let images = kept.len();
-        let loader = open_loader(plan, kept, Arc::clone(&benchmark), remap)?;
+        let loader = open_loader(plan, kept, Arc::clone(&benchmark), remap, preprocess)?;
         Ok(Self { benchmark, loader, images, validation, shown })
     }
 }
@@ -429,6 +430,7 @@ fn open_loader(
     items: Vec<usize>,
     benchmark: Arc<Benchmark>,
     remap: Remap,
+    preprocess: &Preprocess,
 ) -> Result<Crops, TrainError> {
     let options = LoaderOptions {
         batch_size: plan.training.batch,
@@ -440,7 +442,7 @@ fn open_loader(
         prefetch: 2 * plan.data.workers,
         on_error: plan.data.on_error,
     };
-    let augment = plan.transforms();
+    let augment = plan.transforms(preprocess);
     let crop = plan.training.crop;
     let start = move |count: usize| CropBatch {
         images: vec![0.0; count * 3 * crop * crop],
@@ -487,10 +489,10 @@ fn manifest(
 ) -> Manifest {
     Manifest {
         format: Manifest::FORMAT,
+        preprocess: network.encoder.preprocess(plan.size()),
         network,
         classes,
         method,
-        preprocess: Preprocess::imagenet(plan.size()),
         training: Training {
             origin: format!("trained by protoseg {}", env!("CARGO_PKG_VERSION")),
             data: Some(benchmark.dataset.name().to_string()),

@@ -1,6 +1,6 @@
 //! From a file's tensors to a module's parameters.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId},
@@ -8,17 +8,7 @@ use burn::{
 };
 
 use super::{TensorFile, WeightsError, error::Mismatch};
-
-/// What a tensor of a file is to a module.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rename {
-    /// The parameter of this name.
-    To(String),
-    /// Known, and of no use here (an ImageNet classifier, a step counter).
-    Skip,
-    /// Not known.
-    Unknown,
-}
+use crate::encoder::Rename;
 
 /// `module` with its parameters read from `checkpoint`, whose names `rename` translates. Every parameter must be there
 /// and everything there must be known; all that is not is listed in one error, before any value is read.
@@ -206,10 +196,4 @@ impl ModuleMapper for Loader<'_> {
             }
         }
     }
-}
-
-/// The distinct numbers that follow `prefix` in the names: how many blocks a layer has.
-pub(super) fn indices(checkpoint: &TensorFile, prefix: &str) -> BTreeSet<usize> {
-    let index = |name: &str| name.strip_prefix(prefix)?.split('.').next()?.parse().ok();
-    checkpoint.names().filter_map(index).collect()
 }

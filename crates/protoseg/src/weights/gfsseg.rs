@@ -2,14 +2,10 @@
 
 use burn::tensor::Device;
 
-use super::{
-    TensorFile, WeightsError,
-    assign::{Rename, assign},
-    encoder::{read_resnet, rename_buffers, rename_layer},
-};
+use super::{TensorFile, WeightsError, assign::assign};
 use crate::{
     config::NetworkConfig,
-    encoder::{EncoderConfig, ResNetConfig, Stem},
+    encoder::{EncoderConfig, Rename, ResNetConfig, Stem},
     method::{Method, capl::Capl},
     network::Network,
 };
@@ -38,7 +34,8 @@ fn read_config(checkpoint: &TensorFile) -> Result<(NetworkConfig, Capl), Weights
         Some([_, _, 7, 7]) => Stem::Classic,
         _ => Stem::Deep,
     };
-    let resnet = ResNetConfig { stem, ..read_resnet(checkpoint)? };
+    let resnet = ResNetConfig::read_layers(checkpoint).map_err(|reason| checkpoint.layout_error(reason))?;
+    let resnet = ResNetConfig { stem, ..resnet };
     let config = NetworkConfig { encoder: EncoderConfig::ResNet(resnet), dim, ..NetworkConfig::pspnet(50) };
     let capl = Capl {
         aux_head: checkpoint.shape("aux_proto").is_some(),
@@ -77,10 +74,10 @@ fn rename(name: &str) -> Rename {
         Some((&"", _)) => Rename::Skip,
         // Pooling, convolution, batch-norm.
         Some((&ours @ "decoder.ppm.branches.", rest)) => {
-            rename_buffers(&format!("{ours}{}", rest.replacen(".1.", ".conv.", 1).replacen(".2.", ".bn.", 1)))
+            Rename::to(format!("{ours}{}", rest.replacen(".1.", ".conv.", 1).replacen(".2.", ".bn.", 1)))
         }
-        Some((ours, rest)) => rename_buffers(&format!("{ours}{rest}")),
-        None => match rename_layer(name) {
+        Some((ours, rest)) => Rename::to(format!("{ours}{rest}")),
+        None => match ResNetConfig::rename_layer(name) {
             Rename::To(name) => Rename::To(format!("encoder.{name}")),
             other => other,
         },

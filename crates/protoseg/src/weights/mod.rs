@@ -12,7 +12,8 @@ mod pickle;
 mod tensor_file;
 mod write;
 
-pub use assign::{Rename, assign};
+pub use crate::encoder::Rename;
+pub use assign::assign;
 pub use encoder::{load_encoder, read_encoder_config};
 pub use error::WeightsError;
 pub use gfsseg::import_gfsseg;

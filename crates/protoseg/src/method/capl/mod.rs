@@ -138,8 +138,7 @@ impl Capl {
         rng: &mut impl Rng,
     ) -> Losses {
         let [count, _, height, width] = batch.images.dims();
-        let stride = network.encoder.output_stride();
-        let map = [height, width].map(|side| side.div_ceil(stride));
+        let map = network.encoder.map_size([height, width]);
         let support = &batch.labels[fake_support_start(count, self.options.fake_support)..];
         let present = present_classes(support, map);
         let apart = self.options.background.row_apart(base.has_background);

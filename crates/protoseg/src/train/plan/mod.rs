@@ -8,7 +8,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-use protoseg_core::{Augment, Classes, NovelPixels};
+use protoseg_core::{Augment, Classes, NovelPixels, Preprocess};
 use protoseg_data::OnError;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ use super::OptimizerSettings;
 use crate::{
     config::{ConfigError, NetworkConfig},
     decoder::DecoderKind,
-    encoder::{EncoderConfig, ResNetConfig, Stem, StrideOn, VggConfig},
+    encoder::{EncoderConfig, Settings, Stem, StrideOn},
     method::{
         Method,
         capl::{Ablation, Capl, Options, Preset},
@@ -72,7 +72,7 @@ pub struct DataPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkPlan {
-    /// `resnet10` to `resnet152`, or `vgg16`; by default what `init` holds, else `resnet50`.
+    /// A name of the table of encoders (`resnet50`, `vgg16`); by default what `init` holds, else `resnet50`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoder: Option<String>,
     pub decoder: DecoderKind,
@@ -82,7 +82,9 @@ pub struct NetworkPlan {
     /// Of a ResNet with bottlenecks; by default what `init` holds, else `3x3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stride_on: Option<StrideOn>,
-    pub output_stride: usize,
+    /// 8, 16 or, except for VGG-16, 32; by default the encoder's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_stride: Option<usize>,
     /// Of a ResNet: all channel counts are multiplied by this.
     pub width: f64,
     pub dim: usize,
@@ -194,7 +196,7 @@ impl Default for NetworkPlan {
             decoder: DecoderKind::PspNet,
             stem: None,
             stride_on: None,
-            output_stride: 8,
+            output_stride: None,
             width: 1.0,
             dim: 512,
             dropout: 0.1,
@@ -248,11 +250,13 @@ impl Plan {
         Ok(Method::Capl(Capl::new(self.method, options, rows, aux_head)))
     }
 
-    /// The random transforms of training.
-    pub fn transforms(&self) -> Augment {
+    /// The random transforms of training. Pictures are normalised as by `preprocess`.
+    pub fn transforms(&self, preprocess: &Preprocess) -> Augment {
         let AugmentPlan { scale, rotate, rotate_p, blur_p, flip_p } = self.augment;
         let rotate = [-rotate, rotate];
-        Augment { scale, rotate, rotate_p, blur_p, flip_p, ..Augment::reference(self.training.crop) }
+        let &Preprocess { mean, std, .. } = preprocess;
+        let reference = Augment::reference(self.training.crop);
+        Augment { scale, rotate, rotate_p, blur_p, flip_p, mean, std, ..reference }
     }
 
     /// Side of the canvas that the trained model predicts on.
@@ -340,13 +344,14 @@ impl NetworkPlan {
             ("deeplabv3", DecoderKind::DeepLabV3),
             ("fcn", DecoderKind::Fcn),
             ("project", DecoderKind::Project),
+            ("none", DecoderKind::Identity),
         ];
         let found = decoders.into_iter().find_map(|(name, kind)| Some((arch.strip_prefix(name)?, kind)));
         let unknown = || {
             ConfigError::new(
                 "arch",
                 arch,
-                "pspnet, deeplabv3, fcn or project, then a depth or encoder: pspnet50, fcn-vgg16",
+                "pspnet, deeplabv3, fcn, project or none, then a depth or encoder: pspnet50, fcn-vgg16",
             )
         };
         let (encoder, decoder) = found.ok_or_else(unknown)?;
@@ -355,7 +360,7 @@ impl NetworkPlan {
             Ok(depth) => format!("resnet{depth}"),
             Err(_) => encoder.to_string(),
         };
-        parse_encoder(&encoder).ok_or_else(unknown)?;
+        EncoderConfig::parse(&encoder).map_err(|_| unknown())?;
         self.encoder = Some(encoder);
         self.decoder = decoder;
         Ok(())
@@ -363,47 +368,23 @@ impl NetworkPlan {
 
     /// The network around an encoder.
     pub fn config(&self, encoder: EncoderConfig) -> NetworkConfig {
-        NetworkConfig { encoder, decoder: self.decoder, dim: self.dim, dropout: self.dropout }
+        let [_, channels] = encoder.channels();
+        let dim = if self.decoder == DecoderKind::Identity { channels } else { self.dim };
+        NetworkConfig { encoder, decoder: self.decoder, dim, dropout: self.dropout }
     }
 
     /// The encoder: as said here, else as the weights that it starts from have it, else the reference's.
     pub fn encoder_config(&self, init: Option<&EncoderConfig>) -> Result<EncoderConfig, ConfigError> {
-        let expected = "resnet10, resnet18, resnet34, resnet50, resnet101, resnet152 or vgg16";
-        let said = match &self.encoder {
-            Some(name) => Some(
-                parse_encoder(name)
-                    .ok_or_else(|| ConfigError::new("network.encoder", format!("{name:?}"), expected))?,
-            ),
-            None => None,
+        let named = self.encoder.as_deref().map(EncoderConfig::parse).transpose();
+        let named = named.map_err(|error| ConfigError { key: "network.encoder".to_string(), ..error })?;
+        let settings = Settings {
+            stem: self.stem,
+            stride_on: self.stride_on,
+            output_stride: self.output_stride,
+            width: self.width,
         };
-        let base = match (said, init) {
-            // Stem and stride are the weights' to say where the plan does not.
-            (Some(EncoderConfig::ResNet(said)), Some(EncoderConfig::ResNet(found))) => {
-                EncoderConfig::ResNet(ResNetConfig { depth: said.depth, ..found.clone() })
-            }
-            (Some(said), _) => said,
-            (None, Some(found)) => found.clone(),
-            (None, None) => EncoderConfig::ResNet(ResNetConfig::new(50)),
-        };
-        Ok(match base {
-            EncoderConfig::ResNet(resnet) => EncoderConfig::ResNet(ResNetConfig {
-                stem: self.stem.unwrap_or(resnet.stem),
-                stride_on: self.stride_on.unwrap_or(resnet.stride_on),
-                output_stride: self.output_stride,
-                width: self.width,
-                ..resnet
-            }),
-            EncoderConfig::Vgg16(_) => EncoderConfig::Vgg16(VggConfig { output_stride: self.output_stride }),
-        })
+        Ok(EncoderConfig::resolve(named, init, &settings))
     }
-}
-
-fn parse_encoder(name: &str) -> Option<EncoderConfig> {
-    if name == "vgg16" {
-        return Some(EncoderConfig::Vgg16(VggConfig { output_stride: 8 }));
-    }
-    let config = ResNetConfig::new(name.strip_prefix("resnet")?.parse().ok()?);
-    config.validate().is_ok().then_some(EncoderConfig::ResNet(config))
 }
 
 /// `changes` over `table`, table by table.

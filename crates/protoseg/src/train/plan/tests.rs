@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::encoder::ResNetConfig;
 
 fn plan(text: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -24,7 +25,7 @@ fn an_empty_file_is_the_reference_s_recipe() {
     assert_eq!(plan, Plan::default());
     assert_eq!((plan.training.epochs, plan.training.batch, plan.training.crop), (50, 6, 473));
     assert_eq!(plan.optimizer, OptimizerSettings::reference());
-    assert_eq!(plan.transforms(), Augment::reference(473));
+    assert_eq!(plan.transforms(&Preprocess::imagenet(473)), Augment::reference(473));
     assert_eq!(plan.resolve_options().unwrap(), Preset::Reference.options());
 }
 
@@ -101,7 +102,7 @@ fn weights_decide_what_the_plan_leaves_open() {
     });
     let open = NetworkPlan::default();
     assert_eq!(open.encoder_config(Some(&found)).unwrap(), found);
-    let said = NetworkPlan { stem: Some(Stem::Deep), output_stride: 16, ..NetworkPlan::default() };
+    let said = NetworkPlan { stem: Some(Stem::Deep), output_stride: Some(16), ..NetworkPlan::default() };
     let EncoderConfig::ResNet(resnet) = said.encoder_config(Some(&found)).unwrap() else { panic!() };
     assert_eq!((resnet.stem, resnet.stride_on, resnet.output_stride), (Stem::Deep, StrideOn::First1x1, 16));
 }
