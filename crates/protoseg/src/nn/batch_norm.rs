@@ -20,15 +20,20 @@ const MOMENTUM: f64 = 0.1;
 /// autodiff device and `training` enabled), else by the running ones.
 #[derive(Module, Debug)]
 pub struct BatchNorm {
+    /// Scale per channel.
     pub weight: Param<Tensor<1>>,
+    /// Shift per channel.
     pub bias: Param<Tensor<1>>,
+    /// Mean per channel over the batches so far.
     pub running_mean: RunningState<Tensor<1>>,
+    /// Unbiased variance per channel over the batches so far.
     pub running_var: RunningState<Tensor<1>>,
     /// Cleared by [`Module::freeze`]: a frozen layer neither uses nor updates batch statistics.
     pub training: Param<Flag>,
 }
 
 impl BatchNorm {
+    /// With scale 1 and shift 0.
     pub fn new(channels: usize, device: &Device) -> Self {
         Self {
             weight: Initializer::Ones.init([channels], device),
@@ -39,6 +44,7 @@ impl BatchNorm {
         }
     }
 
+    /// The normalised maps.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         self.forward_then(input, Then::default())
     }

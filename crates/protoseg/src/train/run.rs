@@ -37,9 +37,11 @@ const HOLDOUT_STREAM: u64 = 0x686F_6C64;
 
 /// How a run ended.
 pub enum Outcome {
+    /// All steps are done.
     Finished(End),
     /// On request, after this step, with everything saved.
     Stopped {
+        /// The last step that was done.
         step: usize,
     },
 }
@@ -151,6 +153,7 @@ impl Run {
         self.progress.step
     }
 
+    /// Where everything of the run is.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -160,10 +163,12 @@ impl Run {
         self.data.benchmark.val.as_deref() == Some(self.plan.validation.on.as_str())
     }
 
+    /// What the run is to do.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
+    /// What its models say of themselves.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }

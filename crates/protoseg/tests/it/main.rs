@@ -2,6 +2,7 @@
 
 mod ablation;
 mod class_pack;
+mod examples;
 mod fixture;
 mod golden;
 mod inference;
