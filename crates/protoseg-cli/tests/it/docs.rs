@@ -104,7 +104,7 @@ fn crates_use_only_what_lies_below_them() {
         ("protoseg-scenes", &["protoseg-core"]),
         ("protoseg-data", &["protoseg-core", "protoseg-scenes"]),
         ("protoseg", &["protoseg-core", "protoseg-data", "protoseg-kernels"]),
-        ("protoseg-cli", &["protoseg-core", "protoseg-data", "protoseg"]),
+        ("protoseg-cli", &["protoseg-core", "protoseg-data", "protoseg-kernels", "protoseg"]),
     ];
     for folder in fs::read_dir(repository().join("crates")).unwrap() {
         let folder = folder.unwrap().file_name();

@@ -9,7 +9,7 @@ use std::{
 
 use burn::tensor::{Device, Tensor, TensorData};
 use protoseg_core::{Classes, Confusion, NovelPixels, Preprocess, Remap, RowMap, seed};
-use protoseg_data::{Batch, Benchmark, DataError, LoadError, Loader, LoaderOptions, scan};
+use protoseg_data::{Batch, Benchmark, DataError, LoadError, Loader, LoaderOptions, peak_memory, scan};
 
 use super::{
     End, EpochEvent, Event, HOLDOUT, NO_VALIDATION, Plan, Start, StepEvent, StepReport, TrainError, Trainer,
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     config::NetworkConfig,
-    device, memory,
+    device,
     method::{BaseClasses, Images, Method, TrainingBatch},
     model::{Manifest, Model, Training},
     network::Network,
@@ -322,7 +322,7 @@ impl Run {
         let end = End {
             step: self.progress.step,
             seconds: started.elapsed().as_secs_f64(),
-            peak_memory: memory::peak(),
+            peak_memory: peak_memory(),
             last,
             best,
         };
