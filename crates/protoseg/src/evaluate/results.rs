@@ -155,7 +155,7 @@ impl Results {
         let mut notes = Vec::new();
         if self.images < self.images_in_split {
             notes.push(format!(
-                "only {} of {} images were judged: this is no result of the benchmark",
+                "only {} of {} images were evaluated: this is not a result of the benchmark",
                 self.images, self.images_in_split
             ));
         }
