@@ -3,6 +3,8 @@
 mod allocator;
 mod cli;
 mod commands;
+mod hints;
+mod measure;
 mod output;
 
 use std::process::ExitCode;

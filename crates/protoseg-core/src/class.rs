@@ -14,6 +14,17 @@ pub enum ClassRole {
     Novel,
 }
 
+impl ClassRole {
+    /// As files write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Background => "background",
+            Self::Base => "base",
+            Self::Novel => "novel",
+        }
+    }
+}
+
 /// One class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

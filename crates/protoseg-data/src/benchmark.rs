@@ -178,8 +178,7 @@ fn open_pascal(root: &Path) -> Result<Benchmark, DataError> {
     let tree = voc::find_tree(root)?;
     let augmented = tree.join("SegmentationClassAug");
     if !augmented.is_dir() {
-        let hint =
-            "build it from VOC 2012 and SBD: protoseg data prepare pascal-5i --voc DIR --sbd DIR".to_string();
+        let hint = "prepare Pascal-5i from VOC 2012 and SBD first".to_string();
         return Err(DataError::Missing { path: augmented, hint });
     }
     let dataset = voc::open(&tree)?.named("pascal-5i");

@@ -1,7 +1,6 @@
 //! Data sets of protoseg on disk: readers of every common format, benchmarks by name, checks, supports, preparation
 //! and a loader. Decisions that need no file (folds, remaps, which image is for what) live in `protoseg-core`.
 
-mod base64;
 mod benchmark;
 mod check;
 mod dataset;
@@ -10,6 +9,7 @@ mod files;
 mod loader;
 pub mod mask;
 mod mat;
+mod memory;
 pub mod palette;
 pub mod picture;
 pub mod prepare;
@@ -32,6 +32,7 @@ pub use dataset::{Contents, Dataset, MaskDataset, MaskKind, Sample, Split};
 pub use error::{DataError, Rgb, Size};
 pub use files::{create_dir, find_pictures, write_atomic};
 pub use loader::{Batch, Epoch, LoadError, Loader, LoaderOptions, LoaderOptionsError, OnError, SampleRng};
+pub use memory::peak_memory;
 pub use progress::{Progress, quiet};
 pub use scan::{SplitStats, scan};
 pub use show::{ContactSheet, LegendEntry, SheetOptions, contact_sheet, fit_image, paint_labels};

@@ -19,7 +19,8 @@ use crate::{DataError, Size, files};
 pub const MAX_PIXELS: usize = 1 << 27;
 
 /// Reads a picture.
-pub fn read_image(path: &Path) -> Result<Image, DataError> {
+pub fn read_image(path: impl AsRef<Path>) -> Result<Image, DataError> {
+    let path = path.as_ref();
     decode_image(&files::read_bytes(path)?, path)
 }
 
@@ -31,7 +32,8 @@ pub fn decode_image(bytes: &[u8], path: &Path) -> Result<Image, DataError> {
 }
 
 /// Writes a picture as PNG, whole or not at all.
-pub fn write_image(path: &Path, image: &Image) -> Result<(), DataError> {
+pub fn write_image(path: impl AsRef<Path>, image: &Image) -> Result<(), DataError> {
+    let path = path.as_ref();
     let mut bytes = Cursor::new(Vec::new());
     let (width, height) = (image.width as u32, image.height as u32);
     let color = image::ColorType::Rgb8;

@@ -159,7 +159,7 @@ impl SupportFiles {
                 let ids: Vec<String> = foreground.iter().map(|id| format!("`{id}`")).collect();
                 Err(self.wrong(
                     format!("holds the ids {}", ids.join(", ")),
-                    "say which one is the class with `value` in a --supports file",
+                    "say which one is the class with `value` in a JSON file of supports",
                 ))
             }
         }

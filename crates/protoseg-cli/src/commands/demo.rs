@@ -2,21 +2,20 @@
 
 use std::{fs, path::Path};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use protoseg::{
     core::{Protocol, SUPPORT_SEEDS},
     evaluate::{Evaluation, SupportSource},
     model::Model,
-    train::{BEST_FILE, Outcome, PLAN_FILE, Plan, Run},
+    train::{Outcome, Plan, Recorder, Run, RunFolder},
 };
 use protoseg_data::{Benchmark, create_dir};
 
-use super::{eval, register, train};
+use super::{eval, register};
 use crate::{
     cli::{Demo, Register, Usage},
     output::{
-        self, Interrupted, report,
-        run_folder::RunFolder,
+        self, Interrupted,
         train_watch::{Display, TrainWatch},
     },
 };
@@ -32,10 +31,11 @@ pub fn run(args: &Demo) -> Result<()> {
     if folder.exists() {
         output::refuse_overwrite(folder, args.force)?;
         // Only what a demo wrote may go.
-        if !folder.join("run").join(PLAN_FILE).exists() {
+        if !RunFolder::new(folder.join("run")).holds_run() {
             bail!("`{}` is no folder of a demo\nhint: choose another with --out", folder.display());
         }
-        fs::remove_dir_all(folder).with_context(|| format!("cannot delete `{}`", folder.display()))?;
+        fs::remove_dir_all(folder)
+            .map_err(|error| anyhow!("cannot delete `{}`: {error}", folder.display()))?;
     }
     create_dir(folder)?;
 
@@ -80,7 +80,7 @@ pub fn run(args: &Demo) -> Result<()> {
     let results = eval::judge(&model, &model_path, &Benchmark::open("scenes", None)?, &plan, folder)?;
     eval::print(&results)?;
     output::line("")?;
-    output::line(format_args!("report -> {}", folder.join(report::FILE).display()))?;
+    output::line(format_args!("report -> {}", folder.join(eval::REPORT_FILE).display()))?;
     output::line(
         "\nThe same with photos of your own (docs/own-photos.md):\n  \
          protoseg train --data YOUR-DATA --arch pspnet50 --init resnet50.pth --out runs/mine\n  \
@@ -96,14 +96,12 @@ fn learn(args: &Demo, folder: &Path, path: &Path) -> Result<()> {
         plan.training.epochs = QUICK.0;
     }
     let run = Run::start(plan, &folder.join("run"))?;
-    train::describe_run(&run)?;
-    let store = RunFolder::open(run.folder(), run.from_step(), &run.manifest().classes)
-        .with_context(|| format!("cannot write to `{}`", run.folder().display()))?;
-    let best = run.folder().join(BEST_FILE);
-    let mut watch = TrainWatch::new(store, Display::choose(false, false), None)?;
+    let best = RunFolder::new(run.folder()).best();
+    let recorder = Recorder::start(&run, env!("PROTOSEG_REVISION"))?;
+    let mut watch = TrainWatch::new(recorder, Display::choose(false, false), None)?;
     match run.train(&mut watch)? {
         Outcome::Finished(_) => {
-            fs::copy(&best, path).with_context(|| format!("cannot write `{}`", path.display()))?;
+            fs::copy(&best, path).map_err(|error| anyhow!("cannot write `{}`: {error}", path.display()))?;
             Ok(())
         }
         Outcome::Stopped { .. } => {

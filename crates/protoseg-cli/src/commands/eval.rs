@@ -7,9 +7,10 @@ use std::{
 
 use anyhow::{Result, bail};
 use protoseg::{
-    evaluate::{Evaluated, Evaluation, SupportSource, evaluate},
+    evaluate::{Evaluated, Evaluation, Results, SupportSource, evaluate},
     method::capl::{Usage, usage::ActiveParts},
     model::Model,
+    report::HtmlReport,
 };
 use protoseg_data::{Benchmark, create_dir, read_supports};
 
@@ -19,10 +20,12 @@ use crate::{
     output::{
         self,
         progress::Bar,
-        report::{self, Strips},
-        results::{Results, Setting},
+        results::{class_table, main_table},
     },
 };
+
+/// What the report is called.
+pub const REPORT_FILE: &str = "report.html";
 
 pub fn run(args: &Eval) -> Result<()> {
     let benchmark = Benchmark::open(&args.data, args.root.as_deref())?;
@@ -68,7 +71,7 @@ pub fn run(args: &Eval) -> Result<()> {
                 output::line(format_args!("{}", path.display()))?;
             }
             print(&results)?;
-            output::line(format_args!("report -> {}", folder.join(report::FILE).display()))?;
+            output::line(format_args!("report -> {}", folder.join(REPORT_FILE).display()))?;
         }
         all.push(results);
     }
@@ -135,21 +138,12 @@ pub fn judge(
     let start = Instant::now();
     create_dir(folder)?;
     let bar = Bar::new("images");
-    let mut strips = Strips::new(plan);
+    let mut report = HtmlReport::new(plan);
     let evaluated: Evaluated =
-        evaluate(model, benchmark, plan, &|done, total| bar.show(done, total), |judged| strips.look(judged))?;
+        evaluate(model, benchmark, plan, &|done, total| bar.show(done, total), |image| report.look(image))?;
     drop(bar);
-    let setting = Setting {
-        model: path.display().to_string(),
-        fingerprint: model.fingerprint(),
-        data: benchmark.dataset.name().to_string(),
-        fold: plan.fold,
-        protocol: plan.protocol,
-        size: evaluated.size,
-        seconds: start.elapsed().as_secs_f64(),
-        peak_memory: protoseg::memory::peak(),
-    };
-    let results = Results::new(setting, model, &evaluated);
+    let name = path.display().to_string();
+    let results = Results::new(&name, model, benchmark, plan, &evaluated, start.elapsed());
     let write = |name: &str, text: String| -> Result<PathBuf> {
         let path = folder.join(name);
         protoseg_data::write_atomic(&path, text.as_bytes())?;
@@ -157,7 +151,7 @@ pub fn judge(
     };
     write("results.csv", results.csv())?;
     write("results.md", results.markdown())?;
-    write(report::FILE, report::html(&results, &evaluated, benchmark, &strips)?)?;
+    write(REPORT_FILE, report.html(&results, &evaluated, benchmark)?)?;
     write("results.json", serde_json::to_string_pretty(&results)?)?;
     Ok(results)
 }
@@ -165,11 +159,11 @@ pub fn judge(
 /// The results as tables.
 pub fn print(results: &Results) -> Result<()> {
     output::line(results.headline())?;
-    for line in results.table() {
+    for line in main_table(results) {
         output::line(line)?;
     }
     output::line("")?;
-    for line in results.class_table() {
+    for line in class_table(results) {
         output::line(line)?;
     }
     for note in results.notes() {

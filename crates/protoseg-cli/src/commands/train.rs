@@ -5,22 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail};
-use protoseg::{
-    core::NovelPixels,
-    model::Manifest,
-    train::{BEST_FILE, Outcome, PLAN_FILE, Plan, Run},
-};
-use serde::{
-    Serialize,
-    de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer},
-};
+use anyhow::{Result, anyhow, bail};
+use protoseg::train::{Outcome, PLAN_FILE, Plan, Recorder, Run, RunFolder};
+use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
 
 use crate::{
     cli::{Train, TrainFlags},
     output::{
         self, Interrupted,
-        run_folder::RunFolder,
         train_watch::{Display, TrainWatch},
     },
 };
@@ -37,24 +29,23 @@ pub fn run(args: &Train) -> Result<()> {
             if args.dry_run {
                 return output::line(plan.to_toml().trim_end());
             }
-            let folder = args.out.clone().unwrap_or_else(|| default_folder(args.config.as_deref(), &plan));
-            if args.force && folder.join(PLAN_FILE).exists() {
-                fs::remove_dir_all(&folder)
-                    .with_context(|| format!("cannot delete `{}`", folder.display()))?;
+            let out = args.out.clone().unwrap_or_else(|| default_folder(args.config.as_deref(), &plan));
+            let folder = RunFolder::new(out);
+            if args.force && folder.holds_run() {
+                fs::remove_dir_all(folder.path())
+                    .map_err(|error| anyhow!("cannot delete `{}`: {error}", folder.path().display()))?;
             }
-            Run::start(plan, &folder)?
+            Run::start(plan, folder.path())?
         }
     };
-    let folder = run.folder().to_path_buf();
-    describe_run(&run)?;
-    let store = RunFolder::open(&folder, run.from_step(), &run.manifest().classes)
-        .with_context(|| format!("cannot write to `{}`", folder.display()))?;
-    let next = next_command(&run, &output::quoted(&folder.join(BEST_FILE)));
-    let mut watch = TrainWatch::new(store, Display::choose(args.plain, args.json), Some(next))?;
+    let folder = RunFolder::new(run.folder());
+    let recorder = Recorder::start(&run, env!("PROTOSEG_REVISION"))?;
+    let next = next_command(&run, &output::quoted(&folder.best()));
+    let mut watch = TrainWatch::new(recorder, Display::choose(args.plain, args.json), Some(next))?;
     match run.train(&mut watch)? {
         Outcome::Finished(_) => Ok(()),
         Outcome::Stopped { step } => {
-            let resume = format!("protoseg train --resume {}", output::quoted(&folder));
+            let resume = format!("protoseg train --resume {}", output::quoted(folder.path()));
             bail!(Interrupted(format!(
                 "stopped after step {step}; everything is saved\nhint: go on with `{resume}`"
             )))
@@ -71,52 +62,6 @@ fn next_command(run: &Run, model: &str) -> String {
         0 => format!("protoseg register --model {model} --class NAME=IMAGE:MASK -o my.pack"),
         _ => format!("protoseg eval --model {model} --data {}{root}", output::quoted(data.source.as_ref())),
     }
-}
-
-/// What a result of this run has to be told with.
-#[derive(Serialize)]
-struct Description<'a> {
-    schema: &'static str,
-    version: &'static str,
-    revision: &'static str,
-    threads: usize,
-    seed: u64,
-    model: &'a Manifest,
-    protocol: Protocol<'a>,
-}
-
-#[derive(Serialize)]
-struct Protocol<'a> {
-    data: &'a str,
-    fold: usize,
-    novel_pixels: Option<NovelPixels>,
-    /// What the best model is chosen by.
-    validation: &'a str,
-    /// Whether that is the split that results are reported on.
-    chosen_by_test_data: bool,
-}
-
-/// Writes `run.json`.
-pub fn describe_run(run: &Run) -> Result<()> {
-    let (plan, manifest) = (run.plan(), run.manifest());
-    let description = Description {
-        schema: "protoseg.run/1",
-        version: env!("CARGO_PKG_VERSION"),
-        revision: env!("PROTOSEG_REVISION"),
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
-        seed: plan.seed,
-        model: manifest,
-        protocol: Protocol {
-            data: &plan.data.source,
-            fold: plan.data.fold,
-            novel_pixels: manifest.training.novel_pixels,
-            validation: &plan.validation.on,
-            chosen_by_test_data: run.is_chosen_by_test_data(),
-        },
-    };
-    let path = run.folder().join("run.json");
-    let text = serde_json::to_string_pretty(&description)?;
-    fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
 /// A run goes on as it began, or its result would be nobody's.

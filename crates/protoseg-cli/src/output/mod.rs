@@ -2,12 +2,11 @@
 
 mod braille;
 #[cfg(test)]
+#[path = "../../../protoseg/src/train/folder/fake_run.rs"]
 mod fake_run;
 pub mod masks;
 pub mod progress;
-pub mod report;
 pub mod results;
-pub mod run_folder;
 pub mod stop;
 pub mod table;
 mod train_dashboard;
@@ -90,6 +89,9 @@ pub fn finish(result: Result<()>) -> ExitCode {
     }
     // Our errors name their cause themselves. Nobody is left to tell if stderr is gone too.
     let _ = writeln!(io::stderr(), "error: {error}");
+    if let Some(hint) = crate::hints::of(&error) {
+        let _ = writeln!(io::stderr(), "hint: {hint}");
+    }
     ExitCode::FAILURE
 }
 

@@ -1,18 +1,21 @@
 //! Plain tables: columns as wide as their widest cell, numbers to the right.
 
+use unicode_width::UnicodeWidthStr;
+
 /// Lines of a table under a title row.
 pub fn lines(title: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([title[column].chars().count()]).max().unwrap_or(0)
+        let cells = rows.iter().map(|row| row[column].width());
+        cells.chain([title[column].width()]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..title.len()).map(width).collect();
     let is_number =
         |column: usize| rows.iter().all(|row| row[column].starts_with(|c: char| c.is_ascii_digit()));
     let line = |cells: Vec<&str>| -> String {
         let padded = cells.iter().enumerate().map(|(column, cell)| {
-            let width = widths[column];
-            if is_number(column) { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            // Formatting pads by the number of characters, and not every character is one column wide.
+            let space = " ".repeat(widths[column] - cell.width());
+            if is_number(column) { space + cell } else { cell.to_string() + &space }
         });
         padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
     };
@@ -32,6 +35,15 @@ mod tests {
         assert_eq!(
             lines(&["class", "images"], &rows),
             ["class      images", "cow             7", "aeroplane     120"]
+        );
+    }
+
+    #[test]
+    fn wide_and_combining_characters_are_counted_as_a_terminal_shows_them() {
+        let rows = ["\u{725b}", "cafe\u{301}", "dog"].map(|name| vec![name.to_string(), "7".to_string()]);
+        assert_eq!(
+            lines(&["class", "n"], &rows),
+            ["class  n", "\u{725b}     7", "cafe\u{301}   7", "dog    7"]
         );
     }
 }

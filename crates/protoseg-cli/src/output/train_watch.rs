@@ -1,12 +1,11 @@
-//! Who is told of a training run: its folder, a display, and Ctrl-C.
+//! What follows a training run: the recorder of its folder, a display, and Ctrl-C.
 
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;
-use protoseg::train::{Event, Shown, Watch};
+use protoseg::train::{Event, Recorder, Shown, Watch};
 
 use super::{
-    run_folder::RunFolder,
     stop::Stop,
     train_dashboard::TrainDashboard,
     train_log::{TrainJson, TrainLog},
@@ -14,7 +13,7 @@ use super::{
 
 /// Shows and stores a run.
 pub struct TrainWatch {
-    folder: RunFolder,
+    recorder: Recorder,
     display: Display,
     stop: Stop,
     /// The command that comes after a run, if it is not known elsewhere.
@@ -23,19 +22,19 @@ pub struct TrainWatch {
 
 impl TrainWatch {
     /// `next` is the command to go on with; it is the last line on stdout when the run is done.
-    pub fn new(folder: RunFolder, display: Display, next: Option<String>) -> Result<Self> {
+    pub fn new(recorder: Recorder, display: Display, next: Option<String>) -> Result<Self> {
         let stop = match &display {
             Display::Dashboard(dashboard) => Stop::on_ctrl_c(dashboard.note())?,
             _ => Stop::on_ctrl_c(|text| drop(writeln!(io::stderr(), "{text}")))?,
         };
-        Ok(Self { folder, display, stop, next })
+        Ok(Self { recorder, display, stop, next })
     }
 }
 
 impl Watch for TrainWatch {
     /// Stored before it is shown: what a user sees is on disk.
     fn event(&mut self, event: &Event) -> io::Result<()> {
-        self.folder.event(event)?;
+        self.recorder.event(event)?;
         match &mut self.display {
             Display::Dashboard(dashboard) => dashboard.event(event),
             Display::Log(log) => log.event(event),
@@ -48,7 +47,7 @@ impl Watch for TrainWatch {
     }
 
     fn shown(&mut self, epoch: usize, samples: &[Shown]) -> io::Result<()> {
-        self.folder.shown(epoch, samples)
+        self.recorder.shown(epoch, samples)
     }
 
     fn stop(&self) -> bool {

@@ -109,7 +109,7 @@ fn info_on_something_else_says_so() {
     let info = protoseg(["info", checkpoint.to_str().unwrap()]);
     assert_eq!(info.code, 1);
     assert!(
-        info.stderr.contains("no protoseg model") && info.stderr.contains("protoseg import"),
+        info.stderr.contains("not a protoseg model") && info.stderr.contains("protoseg import"),
         "{}",
         info.stderr
     );

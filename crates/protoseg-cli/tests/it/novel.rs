@@ -290,14 +290,14 @@ fn what_cannot_be_is_said_and_nothing_is_lost() {
         &register("--class swan=photo0.png:mask0.png --class swan=photo1.png:mask1.png"),
         &["swan", "twice"],
     );
-    says(&register("--data scenes --shots 0"), &["0 shots"]);
+    says(&register("--data scenes --shots 0"), &["at least 1"]);
     says(&register("--class swan=nothing.jpg:mask0.png"), &["nothing.jpg", "does not exist"]);
     says(&register(""), &["no class is given"]);
     says("classes remove my.pack goose", &["goose", "duck"]);
     says("classes rename my.pack goose swan", &["goose"]);
     says("classes recolor my.pack duck red", &["red", "#ff8800"]);
     says("classes list photo0.png", &["photo0.png"]);
-    says("classes list model.safetensors", &["model.safetensors", "no class pack"]);
+    says("classes list model.safetensors", &["model.safetensors", "not a class pack"]);
     says("predict --model model.safetensors photo0.png -o x --write mask", &["mask", "index"]);
     says("predict --model model.safetensors photo0.png -o x --preset best", &["best", "balanced"]);
 
@@ -350,6 +350,29 @@ fn a_full_disk_is_an_error_that_names_the_file_and_loses_nothing() {
     assert!(error.contains("out/index/photo0.png") && error.contains("hint"), "{error}");
 }
 
+/// A data set of our own in `data`, with one novel class in its fold. Images are called as `name` says.
+fn write_data(desk: &Desk, novel: &str, name: impl Fn(usize) -> String) {
+    for (split, count) in [("train", 4), ("val", 2)] {
+        for part in ["images", "masks"] {
+            fs::create_dir_all(desk.path(&format!("data/{part}/{split}"))).unwrap();
+        }
+        for place in 0..count {
+            let shade = |at: usize| [(at % 48) * 5, (at / 48) * 5, place * 40].map(|value| value as u8);
+            let pixels = (0..48 * 48).flat_map(shade).collect();
+            let label = |at: usize| if at % 48 < 20 { (place % 2 + 1) as u16 } else { [0, 3][at / 1152] };
+            let labels = RowMap::new(48, 48, (0..48 * 48).map(label).collect());
+            let (image, name) = (Image::new(48, 48, pixels), name(place));
+            write_image(&desk.path(&format!("data/images/{split}/{name}.png")), &image).unwrap();
+            write_index_mask(&desk.path(&format!("data/masks/{split}/{name}.png")), &labels).unwrap();
+        }
+    }
+    let spec = format!(
+        "format = \"folder\"\nname = \"farm\"\nclasses = [\"background\", \"cow\", \"grass\", \"{novel}\"]\n\
+         novel = [\"{novel}\"]\nmin_support_pixels = 50\n"
+    );
+    fs::write(desk.path("data/protoseg.toml"), spec).unwrap();
+}
+
 #[test]
 fn an_evaluation_writes_its_results_and_report() {
     let desk = Desk::new();
@@ -359,24 +382,7 @@ fn an_evaluation_writes_its_results_and_report() {
     let error = desk.refused("eval --model model.safetensors --data scenes --limit 2");
     assert!(error.contains("base classes") && error.contains("cow"), "{error}");
 
-    // A folder of our own with a fold.
-    for part in ["data/images/train", "data/images/val", "data/masks/train", "data/masks/val"] {
-        fs::create_dir_all(desk.path(part)).unwrap();
-    }
-    for (split, count) in [("train", 4), ("val", 2)] {
-        for place in 0..count {
-            let shade = |at: usize| [(at % 48) * 5, (at / 48) * 5, place * 40].map(|value| value as u8);
-            let pixels = (0..48 * 48).flat_map(shade).collect();
-            let label = |at: usize| if at % 48 < 20 { (place % 2 + 1) as u16 } else { [0, 3][at / 1152] };
-            let labels = RowMap::new(48, 48, (0..48 * 48).map(label).collect());
-            let image = Image::new(48, 48, pixels);
-            write_image(&desk.path(&format!("data/images/{split}/{place}.png")), &image).unwrap();
-            write_index_mask(&desk.path(&format!("data/masks/{split}/{place}.png")), &labels).unwrap();
-        }
-    }
-    let spec = "format = \"folder\"\nname = \"farm\"\nclasses = [\"background\", \"cow\", \"grass\", \"duck\"]\n\
-        novel = [\"duck\"]\nmin_support_pixels = 50\n";
-    fs::write(desk.path("data/protoseg.toml"), spec).unwrap();
+    write_data(&desk, "duck", |place| place.to_string());
     let answer = desk.done("eval --model model.safetensors --data data --shots 1,2 --seeds 1,2 --preset balanced,reference -o res --json");
     let results: serde_json::Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(results["schema"], "protoseg.eval/1");
@@ -410,8 +416,38 @@ fn an_evaluation_writes_its_results_and_report() {
     );
     assert_eq!(serde_json::from_str::<serde_json::Value>(&both).unwrap().as_array().unwrap().len(), 2);
     assert!(desk.path("both/model/report.html").exists() && desk.path("both/other/report.html").exists());
-    assert!(desk.refused("eval --model model.safetensors --data data --shots 0 -o x").contains("0 shots"));
+    assert!(desk.refused("eval --model model.safetensors --data data --shots 0 -o x").contains("at least 1"));
     assert!(desk.refused("eval --model model.safetensors --data data --protocol c -o x").contains("exact"));
+}
+
+#[test]
+#[cfg(unix)]
+fn names_that_look_like_markup_stay_text_in_a_report() {
+    let desk = Desk::new();
+    write_data(&desk, "<b>", |place| format!("{place}x\" onload=\"alert(9)\" y=\""));
+    desk.done("eval --model model.safetensors --data data --shots 2 --seeds 1 -o res");
+    let html = fs::read_to_string(desk.path("res/report.html")).unwrap();
+    let escaped = "x&quot; onload=&quot;alert(9)&quot; y=&quot;.png";
+    assert!(html.contains(&format!("{escaped}\" src=")), "a support keeps its name in `alt`");
+    assert!(html.contains(&format!("{escaped}</small>")), "and an image under its strip");
+    assert!(!html.contains("onload=\""), "no attribute comes of a name");
+    assert!(html.contains("<b>&lt;b&gt;</b>") && !html.contains("<b></b>") && !html.contains("<b><b>"));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_ends_a_prediction_of_many_images() {
+    let desk = Desk::new();
+    fs::create_dir(desk.path("photos")).unwrap();
+    for place in 0..8 {
+        fs::copy(desk.path("photo0.png"), desk.path(&format!("photos/{place}.png"))).unwrap();
+    }
+    // Where a folder should be there is a file.
+    fs::create_dir(desk.path("out")).unwrap();
+    fs::write(desk.path("out/index"), b"").unwrap();
+    let error = desk.refused("predict --model model.safetensors photos -o out");
+    assert_eq!(error.matches("error:").count(), 1, "{error}");
+    assert!(error.contains("out/index") && error.contains("hint:"), "{error}");
+    assert!(!desk.path("out/predictions.json").exists());
 }
 
 #[test]

@@ -8,6 +8,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use protoseg_core::{ClassId, ClassTable, IGNORE, Image};
 use rayon::prelude::*;
 use serde::Deserialize;
@@ -18,7 +21,7 @@ use crate::mask::decode_index_png;
 use crate::picture::{MAX_PIXELS, decode_image, read_image};
 use crate::region::{Region, circle_corners};
 use crate::shapes::{Labels, Shape, paint};
-use crate::{DataError, base64, files};
+use crate::{DataError, files};
 
 const IGNORE_LABEL: &str = "__ignore__";
 const BACKGROUND_LABEL: &str = "_background_";
@@ -176,7 +179,7 @@ impl Dataset for LabelmeDataset {
             let folder: PathBuf = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
             DataError::missing(&folder.join(&record.image_path))
         };
-        let bytes = record.image_data.as_deref().and_then(base64::decode).ok_or_else(missing)?;
+        let bytes = record.image_data.as_deref().and_then(decode_base64).ok_or_else(missing)?;
         decode_image(&bytes, path)
     }
 
@@ -237,8 +240,20 @@ fn fill(shape: &DrawnShape, path: &Path, width: usize, height: usize) -> Result<
     Ok(Region::from_polygons(&[corners], width, height))
 }
 
+/// The bytes of embedded base64. Some tools break its lines or leave the padding out.
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(
+        &STANDARD,
+        GeneralPurposeConfig::new()
+            .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+            .with_decode_allow_trailing_bits(true),
+    );
+    let text: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    LENIENT.decode(text).ok()
+}
+
 fn fill_mask(shape: &DrawnShape, path: &Path, width: usize, height: usize) -> Result<Region, String> {
-    let bytes = shape.mask.as_deref().and_then(base64::decode).ok_or("its mask is not base64")?;
+    let bytes = shape.mask.as_deref().and_then(decode_base64).ok_or("its mask is not base64")?;
     let mask = decode_index_png(&bytes, path).map_err(|_| "its mask is not a gray PNG")?;
     let &(left, top) = shape.points.first().ok_or("it has no corner")?;
     let (left, top) = (left.round() as i64, top.round() as i64);
@@ -250,4 +265,20 @@ fn fill_mask(shape: &DrawnShape, path: &Path, width: usize, height: usize) -> Re
         }
     }
     Ok(Region::from_mask(&whole, width))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decode_base64;
+
+    #[test]
+    fn base64_is_read_with_line_breaks_and_without_padding() {
+        for (text, bytes) in
+            [("", ""), ("Zg==", "f"), ("Zm8", "fo"), ("Zm9v", "foo"), ("Zm9v\r\nYmFy\n", "foobar")]
+        {
+            assert_eq!(decode_base64(text).unwrap(), bytes.as_bytes());
+        }
+        assert_eq!(decode_base64("/+8=").unwrap(), [0xFF, 0xEF]);
+        assert_eq!(decode_base64("a*b"), None);
+    }
 }

@@ -1,5 +1,6 @@
 //! The same scene in every format gives the same labels.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use protoseg_core::{ClassId, IGNORE, IdMap, NovelPixels};
 use protoseg_data::palette::voc_color;
 use protoseg_data::reader::coco::{self, find_splits};
@@ -239,7 +240,7 @@ fn labelme_shapes_of_every_type() {
         image::ImageFormat::Png,
     )
     .unwrap();
-    let mask = format!(r#", "mask": "{}""#, encode_base64(png.get_ref()));
+    let mask = format!(r#", "mask": "{}""#, STANDARD.encode(png.get_ref()));
 
     folder.picture("a.jpg", &gradient(20, 12));
     let shapes = [shape("cow", "polygon", &COW, ""), shape("duck", "rectangle", &[DUCK[0], DUCK[2]], "")];
@@ -263,7 +264,7 @@ fn labelme_shapes_of_every_type() {
     )
     .unwrap();
     let shapes = [shape("cow", "polygon", &COW, ""), shape("duck", "polygon", &DUCK, "")];
-    let data = format!("\"{}\"", encode_base64(embedded.get_ref()));
+    let data = format!("\"{}\"", STANDARD.encode(embedded.get_ref()));
     folder.write("c.json", record(&shapes, "not there.png", &data));
 
     let dataset = labelme::open(folder.path(), None, true).unwrap();
@@ -293,20 +294,4 @@ fn labelme_ignores_what_it_is_told_to() {
     assert_eq!(map.data[..20], [IGNORE; 20]);
     let duck = map.data.iter().filter(|&&label| label == 2).count();
     assert!((40..=52).contains(&duck), "a circle of radius 4, cut by the ignored row: {duck}");
-}
-
-fn encode_base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let word = chunk
-            .iter()
-            .enumerate()
-            .fold(0u32, |word, (place, &byte)| word | u32::from(byte) << (16 - 8 * place));
-        for place in 0..4 {
-            let letter = LETTERS[(word >> (18 - 6 * place) & 63) as usize];
-            text.push(if place <= chunk.len() { char::from(letter) } else { '=' });
-        }
-    }
-    text
 }

@@ -1,15 +1,20 @@
 //! Convolutions of every channel by itself: lanes are channels, and nothing is summed across them.
+//!
+//! A block of neighbouring outputs is computed together, channels by the vector: a pixel or a tap that is read serves all of
+//! them. With a dilation, neighbours are the outputs that see the same pixels, a dilation apart.
+
+use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::panels::{Finish, LANES, Lanes, read, share, write};
+use super::panels::{Finish, LANES, Lanes, activate, read_vector, share, write_vector};
 use crate::{
-    ConvShape,
-    simd::{Simd, Work, fast},
+    Activation, ConvShape,
+    simd::{Simd, Work, fast, unrolled},
 };
 
-/// Most output rows of a task.
-const ROWS: usize = 4;
+/// Most output rows of a task. Rows that two tasks see are read twice.
+const ROWS: usize = 16;
 
 /// The taps of every channel.
 #[derive(Clone, Debug)]
@@ -35,8 +40,7 @@ impl Depthwise {
     }
 
     pub fn run(&self, shape: &ConvShape, input: &[f32], finish: Finish, out: &mut [f32], stride: usize) {
-        let lines = shape.batch * shape.out_height();
-        let rows = share(lines, ROWS);
+        let rows = share(shape.batch * shape.out_height(), ROWS);
         let row_len = shape.out_width() * stride;
         out.par_chunks_mut((rows * row_len).max(1)).enumerate().for_each(|(index, out)| {
             let first = index * rows;
@@ -59,38 +63,280 @@ struct Band<'a> {
 
 impl Work for Band<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self) {
-        let &ConvShape { from, height, width, kernel, stride, dilation, padding, .. } = self.shape;
-        let (out_height, out_width) = (self.shape.out_height(), self.shape.out_width());
-        let on_map = |out: usize, tap: usize, side: usize| {
-            (out * stride + tap * dilation).checked_sub(padding).filter(|&place| place < side)
-        };
-        for (pixel, out) in self.out.chunks_mut(self.stride).enumerate() {
-            let (line, x) = (self.first + pixel / out_width, pixel % out_width);
-            let (image, y) = (line / out_height, line % out_height);
-            for (panel, taps) in self.taps.chunks_exact(kernel * kernel).enumerate() {
-                let lanes_here = LANES.min(from - panel * LANES);
-                let mut sums = self.finish.bias.map_or([0.0; LANES], |bias| bias[panel]);
-                for (ky, taps) in taps.chunks_exact(kernel).enumerate() {
-                    let Some(iy) = on_map(y, ky, height) else { continue };
-                    for (kx, taps) in taps.iter().enumerate() {
-                        let Some(ix) = on_map(x, kx, width) else { continue };
-                        let mut values = [0.0; LANES];
-                        let place = ((image * height + iy) * width + ix) * from + panel * LANES;
-                        read(&mut values, &self.input[place..], lanes_here);
-                        for lane in 0..LANES {
-                            sums[lane] = S::mul_add(values[lane], taps[lane], sums[lane]);
+    fn run<S: Simd>(mut self) {
+        let &ConvShape { from, kernel, stride, dilation, .. } = self.shape;
+        let pixels = self.out.len().div_ceil(self.stride);
+        let reach = (pixels - 1) * self.stride + from;
+        let panels = from.div_ceil(LANES);
+        assert!(self.out.len() >= reach && self.finish.add.is_none_or(|add| add.len() >= reach));
+        assert!(self.finish.bias.is_none_or(|bias| bias.len() >= panels));
+        assert_eq!(self.taps.len(), kernel * kernel * panels);
+        let (rows, out_height) = (pixels / self.shape.out_width(), self.shape.out_height());
+        let mut row = 0;
+        while row < rows {
+            // Two rows of the same image, if there are two and if their sums fit in registers.
+            let is_pair = row + 1 < rows && !(self.first + row + 1).is_multiple_of(out_height);
+            row += match (kernel, stride, dilation) {
+                (3, 1, 1) if S::WIDE && is_pair => self.rows::<S, 3, 1, 2, 8, 4, 10>(row),
+                (5, 1, 1) if S::WIDE && is_pair => self.rows::<S, 5, 1, 2, 8, 6, 12>(row),
+                (3, 2, 1) if S::WIDE && is_pair => self.rows::<S, 3, 2, 2, 4, 5, 9>(row),
+                (5, 2, 1) if S::WIDE && is_pair => self.rows::<S, 5, 2, 2, 4, 7, 11>(row),
+                (3, 1, _) => self.rows::<S, 3, 1, 1, 4, 3, 6>(row),
+                (5, 1, _) => self.rows::<S, 5, 1, 1, 4, 5, 8>(row),
+                (3, 2, 1) => self.rows::<S, 3, 2, 1, 4, 3, 9>(row),
+                (5, 2, 1) => self.rows::<S, 5, 2, 1, 4, 5, 11>(row),
+                _ => self.row::<S>(row),
+            };
+        }
+    }
+}
+
+/// The pixels that some outputs see, as far as they lie on the map.
+struct Window<'a> {
+    /// Where the first column of each row is, or would be; none for rows beyond the map.
+    lines: &'a [Option<*const f32>],
+    /// Values from one column to the next.
+    step: usize,
+    columns: Range<usize>,
+}
+
+/// Outputs of one row.
+#[derive(Clone, Copy)]
+struct Outputs {
+    /// The first one, counted from the first of the band.
+    pixel: usize,
+    /// Pixels from one to the next.
+    apart: usize,
+    count: usize,
+}
+
+impl Band<'_> {
+    /// `R` output rows, by blocks of `B` outputs of each. A block sees `H` rows and `W` columns.
+    #[inline(always)]
+    fn rows<
+        S: Simd,
+        const K: usize,
+        const STEP: usize,
+        const R: usize,
+        const B: usize,
+        const H: usize,
+        const W: usize,
+    >(
+        &mut self,
+        row: usize,
+    ) -> usize {
+        const { assert!(H == (R - 1) * STEP + K && W == (B - 1) * STEP + K) };
+        let (out_width, dilation) = (self.shape.out_width(), self.shape.dilation);
+        let mut lines = [None; H];
+        for phase in 0..dilation.min(out_width) {
+            for x in (phase..out_width).step_by(B * dilation) {
+                let window = self.look(row, x, W, &mut lines);
+                let outputs = Outputs {
+                    pixel: row * out_width + x,
+                    apart: dilation,
+                    count: B.min((out_width - x).div_ceil(dilation)),
+                };
+                for panel in 0..self.shape.from / LANES {
+                    // SAFETY: the window is that of these outputs, which lie in rows of this band.
+                    unsafe { self.block::<S, K, STEP, R, B, W>(&window, outputs, panel) };
+                }
+                if !self.shape.from.is_multiple_of(LANES) {
+                    for r in 0..R {
+                        for b in 0..outputs.count {
+                            let pixel = outputs.pixel + r * out_width + b * dilation;
+                            let last = self.shape.from / LANES;
+                            // SAFETY: as above.
+                            unsafe { self.pixel::<S>(&window, [r * STEP, b * STEP], pixel, last) };
                         }
                     }
                 }
-                if let Some(add) = self.finish.add {
-                    let mut more = [0.0; LANES];
-                    read(&mut more, &add[pixel * self.stride + panel * LANES..], lanes_here);
-                    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
-                }
-                self.finish.activation.apply(&mut sums);
-                write(&mut out[panel * LANES..], &sums, lanes_here);
             }
         }
+        R
     }
+
+    /// One output row of any convolution.
+    #[inline(always)]
+    fn row<S: Simd>(&mut self, row: usize) -> usize {
+        let (kernel, out_width) = (self.shape.kernel, self.shape.out_width());
+        let mut lines = vec![None; kernel];
+        for x in 0..out_width {
+            let window = self.look(row, x, kernel, &mut lines);
+            for panel in 0..self.shape.from.div_ceil(LANES) {
+                // SAFETY: the window is that of this output, which lies in a row of this band.
+                unsafe { self.pixel::<S>(&window, [0, 0], row * out_width + x, panel) };
+            }
+        }
+        1
+    }
+
+    /// The window of as many rows as there are `lines`, and of `columns`, that begins where that of the output at `row` and
+    /// `x` does. Rows and columns are a dilation apart.
+    #[inline(always)]
+    fn look<'a>(
+        &self,
+        row: usize,
+        x: usize,
+        columns: usize,
+        lines: &'a mut [Option<*const f32>],
+    ) -> Window<'a> {
+        let &ConvShape { from, height, width, stride, dilation, padding, .. } = self.shape;
+        let out_height = self.shape.out_height();
+        let (image, y) = ((self.first + row) / out_height, (self.first + row) % out_height);
+        let left = x * stride;
+        for (tap, line) in lines.iter_mut().enumerate() {
+            let y = (y * stride + tap * dilation).checked_sub(padding).filter(|&y| y < height);
+            *line = y.map(|y| {
+                let map_line = &self.input[(image * height + y) * width * from..][..width * from];
+                map_line.as_ptr().wrapping_add(left * from).wrapping_sub(padding * from)
+            });
+        }
+        // Columns w with 0 <= left + w * dilation - padding < width.
+        let first = padding.saturating_sub(left).div_ceil(dilation).min(columns);
+        let end = (width + padding).saturating_sub(left).div_ceil(dilation).clamp(first, columns);
+        Window { lines, step: dilation * from, columns: first..end }
+    }
+
+    /// A whole panel of `R` rows of `B` outputs.
+    ///
+    /// # Safety
+    /// The window is that of these outputs, which lie in the band.
+    #[inline(always)]
+    unsafe fn block<
+        S: Simd,
+        const K: usize,
+        const STEP: usize,
+        const R: usize,
+        const B: usize,
+        const W: usize,
+    >(
+        &mut self,
+        window: &Window,
+        outputs: Outputs,
+        panel: usize,
+    ) {
+        let start = panel * LANES;
+        let taps = self.taps.as_ptr().wrapping_add(panel * K * K);
+        let bias = self.finish.bias.map_or(S::splat(0.0), |bias| S::load(&bias[panel]));
+        let mut sums = [[bias; R]; B];
+        // The first row of outputs sees lines up to `K`, the second one those from `STEP` on.
+        for (h, line) in window.lines.iter().enumerate() {
+            let Some(line) = line else { continue };
+            let (line, taps) = (line.wrapping_add(start), taps.wrapping_add(h * K));
+            // SAFETY: the window's columns lie on the map, and `run` saw that all taps exist.
+            unsafe {
+                if R == 1 || h < STEP {
+                    see::<S, K, STEP, R, B, W, true, false>(&mut sums, line, window, taps);
+                } else if h < K {
+                    see::<S, K, STEP, R, B, W, true, true>(&mut sums, line, window, taps);
+                } else {
+                    see::<S, K, STEP, R, B, W, false, true>(&mut sums, line, window, taps);
+                }
+            }
+        }
+        let row = self.shape.out_width() * self.stride;
+        let apart = outputs.apart * self.stride;
+        let first = outputs.pixel * self.stride + start;
+        if let Some(add) = self.finish.add {
+            let add = add.as_ptr().wrapping_add(first);
+            unrolled!(b in 0..B, at most 12, {
+                if b < outputs.count {
+                    unrolled!(r in 0..R, at most 2, {
+                        // SAFETY: the outputs lie in the band, and `run` saw that there is as much to add.
+                        let more = S::load(unsafe { &*add.add(r * row + b * apart).cast() });
+                        sums[b][r] = S::add(sums[b][r], more);
+                    });
+                }
+            });
+        }
+        activate!(S, self.finish.activation, sums, B, R);
+        let out = self.out.as_mut_ptr().wrapping_add(first);
+        unrolled!(b in 0..B, at most 12, {
+            if b < outputs.count {
+                unrolled!(r in 0..R, at most 2, {
+                    // SAFETY: the outputs lie in the band.
+                    S::store(sums[b][r], unsafe { &mut *out.add(r * row + b * apart).cast() });
+                });
+            }
+        });
+    }
+
+    /// One panel, whole or not, of one output of any convolution, whose own window begins `[row, column]` into this one.
+    ///
+    /// # Safety
+    /// The window is that of this output, which lies in the band.
+    #[inline(always)]
+    unsafe fn pixel<S: Simd>(
+        &mut self,
+        window: &Window,
+        [row, column]: [usize; 2],
+        pixel: usize,
+        panel: usize,
+    ) {
+        let kernel = self.shape.kernel;
+        let start = panel * LANES;
+        let width = LANES.min(self.shape.from - start);
+        let taps = &self.taps[panel * kernel * kernel..][..kernel * kernel];
+        let mut sums = [[self.finish.bias.map_or(S::splat(0.0), |bias| S::load(&bias[panel]))]];
+        for (line, taps) in window.lines[row..].iter().zip(taps.chunks_exact(kernel)) {
+            let Some(line) = line else { continue };
+            for (w, tap) in (column..).zip(taps).filter(|(w, _)| window.columns.contains(w)) {
+                // SAFETY: the window's columns lie on the map.
+                let value = unsafe { read_vector::<S>(line.wrapping_add(w * window.step + start), width) };
+                sums[0][0] = S::mul_add_all(value, S::load(tap), sums[0][0]);
+            }
+        }
+        let first = pixel * self.stride + start;
+        if let Some(add) = self.finish.add {
+            // SAFETY: the output lies in the band, and `run` saw that there is as much to add.
+            let more = unsafe { read_vector::<S>(add.as_ptr().add(first), width) };
+            sums[0][0] = S::add(sums[0][0], more);
+        }
+        activate!(S, self.finish.activation, sums, 1, 1);
+        // SAFETY: the output lies in the band.
+        unsafe { write_vector::<S>(self.out.as_mut_ptr().add(first), sums[0][0], width) };
+    }
+}
+
+/// Adds the products of a line with the taps of the first row of outputs, of the second one, or of both. The second one's taps
+/// are `STEP` rows before the first one's.
+///
+/// # Safety
+/// The window's columns can be read from the line, and the taps exist.
+#[inline(always)]
+unsafe fn see<
+    S: Simd,
+    const K: usize,
+    const STEP: usize,
+    const R: usize,
+    const B: usize,
+    const W: usize,
+    const FIRST: bool,
+    const SECOND: bool,
+>(
+    sums: &mut [[S::Vector; R]; B],
+    line: *const f32,
+    window: &Window,
+    taps: *const Lanes,
+) {
+    unrolled!(w in 0..W, at most 12, {
+        if window.columns.contains(&w) {
+            // SAFETY: the caller's promise.
+            let value = S::load(unsafe { &*line.wrapping_add(w * window.step).cast() });
+            unrolled!(k in 0..K, at most 5, {
+                if w >= k && (w - k) % STEP == 0 && (w - k) / STEP < B {
+                    let sums = &mut sums[(w - k) / STEP];
+                    if FIRST {
+                        // SAFETY: the caller's promise.
+                        sums[0] = S::mul_add_all(value, S::load(unsafe { &*taps.add(k) }), sums[0]);
+                    }
+                    if SECOND {
+                        // SAFETY: the caller's promise.
+                        let tap = unsafe { &*taps.sub(STEP * K).add(k) };
+                        sums[R - 1] = S::mul_add_all(value, S::load(tap), sums[R - 1]);
+                    }
+                }
+            });
+        }
+    });
 }

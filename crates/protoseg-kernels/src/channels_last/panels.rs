@@ -5,11 +5,11 @@ use rayon::prelude::*;
 
 use crate::{
     Activation,
-    simd::{Simd, Work, fast},
+    simd::{Simd, Work, fast, prefetch, unrolled},
 };
 
-/// Columns of a panel.
-pub const LANES: usize = 16;
+pub use crate::simd::LANES;
+
 // A literal: with the constant, rustc 1.95 fails on closures that capture a `Finish`.
 pub type Lanes = [f32; 16];
 
@@ -116,26 +116,45 @@ pub struct Block<'a> {
     pub stride: usize,
 }
 
+/// An activation applied to sums in registers.
+macro_rules! activate {
+    ($S:ty, $activation:expr, $sums:ident, $R:expr, $P:expr) => {
+        let activation: Activation = $activation;
+        if activation != Activation::None {
+            let zero = <$S>::splat(0.0);
+            unrolled!(r in 0..$R, at most 12, {
+                unrolled!(p in 0..$P, at most 2, { $sums[r][p] = <$S>::max($sums[r][p], zero) });
+            });
+        }
+        if activation == Activation::Relu6 {
+            let six = <$S>::splat(6.0);
+            unrolled!(r in 0..$R, at most 12, {
+                unrolled!(p in 0..$P, at most 2, { $sums[r][p] = <$S>::min($sums[r][p], six) });
+            });
+        }
+    };
+}
+pub(super) use activate;
+
 impl Work for Block<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self) {
-        for start in (0..self.depth).step_by(DEPTH) {
+        if self.rows == 0 || self.right.outer == 0 {
+            return;
+        }
+        self.check();
+        let panels = self.right.outer.div_ceil(LANES);
+        // A product of no depth still has a bias.
+        for start in (0..self.depth.max(1)).step_by(DEPTH) {
             let end = self.depth.min(start + DEPTH);
-            for panel in 0..self.right.outer.div_ceil(LANES) {
-                let mut row = 0;
-                while row < self.rows {
-                    // Twelve wide or six double registers of sums keep the machine busy; what is left over is halved.
-                    let tile = Tile { row, panel, start, end };
-                    row += match self.rows - row {
-                        left if S::WIDE && left >= 12 => self.tile::<S, 12>(tile),
-                        12.. | 6 | 11 => self.tile::<S, 6>(tile),
-                        9 | 10 | 5 => self.tile::<S, 5>(tile),
-                        7 | 8 | 4 => self.tile::<S, 4>(tile),
-                        3 => self.tile::<S, 3>(tile),
-                        2 => self.tile::<S, 2>(tile),
-                        _ => self.tile::<S, 1>(tile),
-                    };
-                }
+            let mut panel = 0;
+            while panel < panels {
+                // Two panels share each value of the left side, if their sums fit in registers.
+                panel += if S::WIDE && panel + 1 < panels {
+                    self.panels::<S, 2>(panel, start, end)
+                } else {
+                    self.panels::<S, 1>(panel, start, end)
+                };
             }
         }
     }
@@ -151,46 +170,136 @@ struct Tile {
 }
 
 impl Block<'_> {
-    /// `R` rows times one panel; returns `R`.
+    /// Every value that a tile reads or writes exists.
+    fn check(&self) {
+        let &Self { left, rows, right, from, depth, ref finish, ref out, stride, .. } = self;
+        let panels = right.outer.div_ceil(LANES);
+        let reach = (rows - 1) * stride + right.outer;
+        assert!(left.len() >= rows * depth, "{rows} rows of {depth}");
+        assert!(from + depth <= right.inner && right.data.len() == panels * right.inner);
+        assert!(stride >= right.outer && out.len() >= reach, "{rows} rows, {stride} apart");
+        assert!(finish.add.is_none_or(|add| add.len() >= reach), "{rows} rows to add, {stride} apart");
+        assert!(finish.bias.is_none_or(|bias| bias.len() >= panels), "{panels} panels of bias");
+    }
+
+    /// All rows times `P` panels; returns `P`.
     #[inline(always)]
-    fn tile<S: Simd, const R: usize>(&mut self, Tile { row, panel, start, end }: Tile) -> usize {
-        let width = LANES.min(self.right.outer - panel * LANES);
-        let at = |r: usize| (row + r) * self.stride + panel * LANES;
-        let mut sums = [[0.0; LANES]; R];
-        if self.accumulate || start > 0 {
-            for (r, sums) in sums.iter_mut().enumerate() {
-                read(sums, &self.out[at(r)..], width);
-            }
-        } else if let Some(bias) = self.finish.bias {
-            sums = [bias[panel]; R];
-        }
-        let lines: [&[f32]; R] =
-            std::array::from_fn(|r| &self.left[(row + r) * self.depth + start..][..end - start]);
-        let taps = &self.right.data[panel * self.right.inner + self.from..][start..end];
-        let mut fast_sums = sums;
-        for (i, taps) in taps.iter().enumerate() {
-            for (sums, line) in fast_sums.iter_mut().zip(&lines) {
-                let value = line[i];
-                for (sum, &tap) in sums.iter_mut().zip(taps) {
-                    *sum = S::mul_add(value, tap, *sum);
+    fn panels<S: Simd, const P: usize>(&mut self, panel: usize, start: usize, end: usize) -> usize {
+        let mut row = 0;
+        while row < self.rows {
+            // Twelve wide or six double registers of sums keep the machine busy; what is left over is halved.
+            let tile = Tile { row, panel, start, end };
+            // SAFETY: `check` passed, there are `P` panels from this one on and as many rows as the tile has.
+            row += unsafe {
+                match self.rows - row {
+                    left if S::WIDE && left >= 12 => self.tile::<S, 12, P>(tile),
+                    12.. | 6 | 11 => self.tile::<S, 6, P>(tile),
+                    9 | 10 | 5 => self.tile::<S, 5, P>(tile),
+                    7 | 8 | 4 => self.tile::<S, 4, P>(tile),
+                    3 => self.tile::<S, 3, P>(tile),
+                    2 => self.tile::<S, 2, P>(tile),
+                    _ => self.tile::<S, 1, P>(tile),
                 }
-            }
+            };
         }
-        sums = fast_sums;
+        P
+    }
+
+    /// `R` rows times `P` panels; returns `R`.
+    ///
+    /// # Safety
+    /// [`Self::check`] passed, and the rows, panels and depth of the tile are some of this block's.
+    #[inline(always)]
+    unsafe fn tile<S: Simd, const R: usize, const P: usize>(&mut self, tile: Tile) -> usize {
+        let Tile { row, panel, start, end } = tile;
+        // Only the last panel can be narrower than the others.
+        let last_width = LANES.min(self.right.outer - (panel + P - 1) * LANES);
+        let width = |p: usize| if p + 1 == P { last_width } else { LANES };
+        let corner = row * self.stride + panel * LANES;
+        let mut sums = [[S::splat(0.0); P]; R];
+        if self.accumulate || start > 0 {
+            let out = self.out.as_ptr().wrapping_add(corner);
+            unrolled!(r in 0..R, at most 12, {
+                unrolled!(p in 0..P, at most 2, {
+                    // SAFETY: `check` saw the end of the last row.
+                    sums[r][p] = unsafe { read_vector::<S>(out.add(r * self.stride + p * LANES), width(p)) };
+                });
+            });
+        } else if let Some(bias) = self.finish.bias {
+            unrolled!(p in 0..P, at most 2, {
+                let bias = S::load(&bias[panel + p]);
+                unrolled!(r in 0..R, at most 12, { sums[r][p] = bias });
+            });
+        }
+        let left = self.left.as_ptr().wrapping_add(row * self.depth);
+        let right = self.right.data.as_ptr().wrapping_add(panel * self.right.inner + self.from);
+        let out = self.out.as_ptr().wrapping_add(corner);
+        unrolled!(r in 0..R, at most 12, {
+            unrolled!(p in 0..P, at most 2, { prefetch(out.wrapping_add(r * self.stride + p * LANES)) });
+        });
+        for i in start..end {
+            prefetch(left.wrapping_add(R * self.depth + i * LANES));
+            let taps: [S::Vector; P] = std::array::from_fn(|p| {
+                // SAFETY: `i` is below the depth, and the panel is one of this matrix.
+                S::load(unsafe { &*right.add(p * self.right.inner + i) })
+            });
+            unrolled!(r in 0..R, at most 12, {
+                // SAFETY: the row is one of this block, and `i` is below its length.
+                let value = S::splat(unsafe { *left.add(r * self.depth + i) });
+                unrolled!(p in 0..P, at most 2, { sums[r][p] = S::mul_add_all(value, taps[p], sums[r][p]) });
+            });
+        }
         if end == self.depth {
             if let Some(add) = self.finish.add {
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    let mut more = [0.0; LANES];
-                    read(&mut more, &add[at(r)..], width);
-                    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
-                }
+                let add = add.as_ptr().wrapping_add(corner);
+                unrolled!(r in 0..R, at most 12, {
+                    unrolled!(p in 0..P, at most 2, {
+                        // SAFETY: `check` saw the end of the last row.
+                        let more = unsafe { read_vector::<S>(add.add(r * self.stride + p * LANES), width(p)) };
+                        sums[r][p] = S::add(sums[r][p], more);
+                    });
+                });
             }
-            self.finish.activation.apply(sums.as_flattened_mut());
+            activate!(S, self.finish.activation, sums, R, P);
         }
-        for (r, sums) in sums.iter().enumerate() {
-            write(&mut self.out[at(r)..], sums, width);
-        }
+        let out = self.out.as_mut_ptr().wrapping_add(corner);
+        unrolled!(r in 0..R, at most 12, {
+            unrolled!(p in 0..P, at most 2, {
+                // SAFETY: `check` saw the end of the last row, and `out` is borrowed mutably.
+                unsafe { write_vector::<S>(out.add(r * self.stride + p * LANES), sums[r][p], width(p)) };
+            });
+        });
         R
+    }
+}
+
+/// `width` values, at most [`LANES`].
+///
+/// # Safety
+/// They can be read.
+#[inline(always)]
+pub unsafe fn read_vector<S: Simd>(from: *const f32, width: usize) -> S::Vector {
+    if width == LANES {
+        // SAFETY: the caller's promise.
+        S::load(unsafe { &*from.cast() })
+    } else {
+        // SAFETY: the caller's promise.
+        S::load_first(unsafe { std::slice::from_raw_parts(from, width) }, width)
+    }
+}
+
+/// `width` values, at most [`LANES`].
+///
+/// # Safety
+/// They can be written.
+#[inline(always)]
+pub unsafe fn write_vector<S: Simd>(to: *mut f32, from: S::Vector, width: usize) {
+    if width == LANES {
+        // SAFETY: the caller's promise.
+        S::store(from, unsafe { &mut *to.cast() });
+    } else {
+        // SAFETY: the caller's promise.
+        S::store_first(from, unsafe { std::slice::from_raw_parts_mut(to, width) }, width);
     }
 }
 

@@ -4,6 +4,7 @@
 mod draw;
 mod lookup;
 mod plan;
+mod results;
 
 use protoseg_core::{
     ClassRole, Classes, Confusion, Fold, Image, Remap, RowMap, ScoreGrid, Scores, SupportList,
@@ -12,6 +13,7 @@ use protoseg_data::{Benchmark, DataError, Progress, SplitStats, scan};
 use rayon::prelude::*;
 
 pub use plan::{EvaluateError, Evaluation, SupportSource};
+pub use results::{ResultRow, Results};
 
 use self::draw::{Draw, Memory};
 use crate::{method::capl::Usage, model::Model, segmenter::Segmenter};

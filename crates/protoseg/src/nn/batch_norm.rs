@@ -31,9 +31,13 @@ impl Default for NormSettings {
 /// autodiff device and `training` enabled), else by the running ones.
 #[derive(Module, Debug)]
 pub struct BatchNorm {
+    /// Scale per channel.
     pub weight: Param<Tensor<1>>,
+    /// Shift per channel.
     pub bias: Param<Tensor<1>>,
+    /// Mean per channel over the batches so far.
     pub running_mean: RunningState<Tensor<1>>,
+    /// Unbiased variance per channel over the batches so far.
     pub running_var: RunningState<Tensor<1>>,
     /// Cleared by [`Module::freeze`]: a frozen layer neither uses nor updates batch statistics.
     pub training: Param<Flag>,
@@ -42,6 +46,7 @@ pub struct BatchNorm {
 }
 
 impl BatchNorm {
+    /// With scale 1 and shift 0.
     pub fn new(channels: usize, device: &Device) -> Self {
         let NormSettings { epsilon, momentum } = NormSettings::default();
         Self {
@@ -59,6 +64,7 @@ impl BatchNorm {
         Self { epsilon, momentum, ..self }
     }
 
+    /// The normalised maps.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         self.forward_then(input, Then::default())
     }

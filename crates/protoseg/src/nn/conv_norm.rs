@@ -78,7 +78,9 @@ impl Conv {
 /// A convolution without bias and the batch normalisation after it.
 #[derive(Module, Debug)]
 pub struct ConvNorm {
+    /// The convolution.
     pub conv: Conv2d,
+    /// Its normalisation.
     pub bn: BatchNorm,
 }
 

@@ -1,11 +1,11 @@
 //! What labels look like: colours of classes, painted pictures with legends, and regions as COCO writes them.
 
-pub mod chart;
+pub(crate) mod chart;
 mod overlay;
 mod palette;
 mod regions;
-pub mod svg;
+pub(crate) mod svg;
 
-pub use overlay::{Legend, draw_legend, paste};
+pub(crate) use overlay::{draw_legend, paste};
 pub use palette::{Palette, hex};
 pub use regions::{ClassRegion, CocoDocument};

@@ -18,7 +18,7 @@ const LINE: usize = 24;
 const EDGE: usize = 8;
 
 /// A legend as a piece of SVG.
-pub struct Legend {
+pub(crate) struct Legend {
     pub svg: String,
     pub height: usize,
 }
@@ -62,7 +62,7 @@ fn widest_entry(palette: &Palette, rows: &[u16]) -> Option<usize> {
 }
 
 /// Colours and names of these rows, in as many columns as the names leave room for.
-pub fn draw_legend(palette: &Palette, rows: &[u16], left: usize, top: usize, width: usize) -> Legend {
+pub(crate) fn draw_legend(palette: &Palette, rows: &[u16], left: usize, top: usize, width: usize) -> Legend {
     let columns = (width / widest_entry(palette, rows).unwrap_or(1)).clamp(1, 6);
     let column_width = width / columns;
     let mut svg = String::new();
@@ -79,7 +79,7 @@ pub fn draw_legend(palette: &Palette, rows: &[u16], left: usize, top: usize, wid
 }
 
 /// Copies a picture onto a sheet that has room for it.
-pub fn paste(sheet: &mut Image, picture: &Image, left: usize, top: usize) {
+pub(crate) fn paste(sheet: &mut Image, picture: &Image, left: usize, top: usize) {
     for (y, row) in picture.data.chunks_exact(3 * picture.width).enumerate() {
         let at = 3 * ((top + y) * sheet.width + left);
         sheet.data[at..at + row.len()].copy_from_slice(row);

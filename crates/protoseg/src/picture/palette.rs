@@ -63,7 +63,7 @@ impl Palette {
     }
 
     /// The rows that occur in these maps, without the background.
-    pub fn present<'a>(&self, maps: impl IntoIterator<Item = &'a RowMap>) -> Vec<u16> {
+    pub(crate) fn present<'a>(&self, maps: impl IntoIterator<Item = &'a RowMap>) -> Vec<u16> {
         let mut present: BTreeSet<u16> = maps.into_iter().flat_map(RowMap::present).collect();
         present.retain(|&row| Some(row) != self.background());
         present.into_iter().collect()

@@ -1,5 +1,7 @@
 //! What people are told of a class that was just registered.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::check::SupportCheck;
@@ -59,5 +61,46 @@ impl ClassReport {
             leave_one_out_iou: check.leave_one_out,
             warnings,
         }
+    }
+}
+
+impl fmt::Display for ClassReport {
+    /// A few lines for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let supports = if self.shots == 1 { "support" } else { "supports" };
+        write!(f, "{}: {} {supports}, {} pixels", self.class, self.shots, self.pixels)?;
+        let near: Vec<String> =
+            self.nearest.iter().map(|near| format!("{} {:.2}", near.class, near.cosine)).collect();
+        if !near.is_empty() {
+            write!(f, "; nearest classes (cosine): {}", near.join(", "))?;
+        }
+        if !self.leave_one_out_iou.is_empty() {
+            let ious: Vec<String> = self.leave_one_out_iou.iter().map(|iou| format!("{iou:.0}")).collect();
+            write!(f, "; IoU of each support from the others, in percent: {}", ious.join(" "))?;
+        }
+        self.warnings.iter().try_for_each(|warning| write!(f, "\nwarning: {warning}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_reads_as_a_sentence() {
+        let report = ClassReport {
+            class: "duck".into(),
+            shots: 2,
+            pixels: 90,
+            positions: 4.0,
+            nearest: vec![Near { class: "swan".into(), cosine: 0.512 }],
+            leave_one_out_iou: vec![61.2, 48.9],
+            warnings: vec!["beware".into()],
+        };
+        assert_eq!(
+            report.to_string(),
+            "duck: 2 supports, 90 pixels; nearest classes (cosine): swan 0.51; \
+             IoU of each support from the others, in percent: 61 49\nwarning: beware"
+        );
     }
 }

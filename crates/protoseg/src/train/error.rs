@@ -11,43 +11,91 @@ use crate::{
     weights::WeightsError,
 };
 
+/// Why a run could not begin, or ended early.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TrainError {
+    /// The plan cannot be read or carried out.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A setting is impossible.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The data set cannot be read.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// The fold cannot be used.
     #[error(transparent)]
     Fold(#[from] FoldError),
+    /// The device is not there.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// Weights cannot be read or written.
     #[error(transparent)]
     Weights(#[from] WeightsError),
+    /// The model cannot be written.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The model cannot be validated.
     #[error(transparent)]
     Register(#[from] RegisterError),
+    /// The loader cannot work like this.
     #[error(transparent)]
     Loader(#[from] LoaderOptionsError),
+    /// An image cannot be read while the run goes on.
     #[error("{0}")]
     Load(String),
+    /// The run's folder cannot be written.
     #[error("cannot write `{}`: {source}\nhint: check the folder's permissions and the free space", path.display())]
-    Write { path: PathBuf, source: io::Error },
+    Write {
+        /// The folder or file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The folder is taken.
+    #[error("`{}` already holds a run", path.display())]
+    Exists {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// There is nothing to resume.
+    #[error("`{}` holds no run: {source}", path.display())]
+    NoRun {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The record of an earlier part of the run is damaged.
     #[error(
-        "`{}` holds a run already\nhint: go on with it by --resume {0}, or choose another --out", path.display()
+        "line {line} of `{}` is not an event\nhint: remove the line, or the file to go on without what was before",
+        path.display()
     )]
-    Exists { path: PathBuf },
-    #[error("`{}` holds no run: {source}\nhint: --resume takes the folder that --out named", path.display())]
-    NoRun { path: PathBuf, source: io::Error },
+    Metrics {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
+    /// The loss is not a number, or far too large.
     #[error(
-        "step {step} (epoch {epoch}) has a loss of {loss}: the run diverged\n\
-         its batch: {}\n{}\nhint: start again with a smaller --lr, or look at these images with `protoseg data check`",
+        "step {step} (epoch {epoch}) has a loss of {loss}: the run diverged\nits batch: {}\n{}",
         files.join(", "),
         last_good(checkpoint)
     )]
-    Diverged { step: usize, epoch: usize, loss: f32, files: Vec<String>, checkpoint: Option<PathBuf> },
+    Diverged {
+        /// The step, counted from 1.
+        step: usize,
+        /// The epoch, counted from 1.
+        epoch: usize,
+        /// Its loss.
+        loss: f32,
+        /// Images of its batch.
+        files: Vec<String>,
+        /// The last good checkpoint.
+        checkpoint: Option<PathBuf>,
+    },
 }
 
 fn last_good(checkpoint: &Option<PathBuf>) -> String {

@@ -3,6 +3,7 @@
 mod checkpoint;
 mod error;
 mod event;
+mod folder;
 mod optimizer;
 mod plan;
 mod run;
@@ -11,10 +12,11 @@ mod validate;
 
 pub use error::TrainError;
 pub use event::{End, EpochEvent, Event, Shown, Start, StepEvent, Validation, Watch};
+pub use folder::{BEST_FILE, LAST_FILE, PLAN_FILE, Recorder, RunFolder};
 pub use optimizer::{OptimizerKind, OptimizerSettings, Schedule};
 pub use plan::{
     AugmentPlan, CheckpointPlan, DataPlan, HOLDOUT, NO_VALIDATION, NetworkPlan, Plan, PlanError,
     TrainingPlan, ValidationPlan,
 };
-pub use run::{BEST_FILE, LAST_FILE, Outcome, PLAN_FILE, Run};
+pub use run::{Outcome, Run};
 pub use trainer::{StepReport, Trainer, TrainerConfig};

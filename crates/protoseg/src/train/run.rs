@@ -9,30 +9,24 @@ use std::{
 
 use burn::tensor::{Device, Tensor, TensorData};
 use protoseg_core::{Classes, Confusion, NovelPixels, Preprocess, Remap, RowMap, seed};
-use protoseg_data::{Batch, Benchmark, DataError, LoadError, Loader, LoaderOptions, scan};
+use protoseg_data::{Batch, Benchmark, DataError, LoadError, Loader, LoaderOptions, peak_memory, scan};
 
 use super::{
     End, EpochEvent, Event, HOLDOUT, NO_VALIDATION, Plan, Start, StepEvent, StepReport, TrainError, Trainer,
     TrainerConfig, Watch,
     checkpoint::{Checkpoints, Progress, Resumed, Sums},
+    folder::{BEST_FILE, CHECKPOINT_FOLDER, LAST_FILE, PLAN_FILE},
     validate::{Judge, ValidationImage},
 };
 use crate::{
     config::NetworkConfig,
-    device, memory,
+    device,
     method::{BaseClasses, Images, Method, TrainingBatch},
     model::{Manifest, Model, Training},
     network::Network,
     weights::{self, TensorFile},
 };
 
-/// A run's folder holds its plan under this name.
-pub const PLAN_FILE: &str = "plan.toml";
-/// The model after the last step, and the best by validation.
-pub const LAST_FILE: &str = "last.safetensors";
-pub const BEST_FILE: &str = "best.safetensors";
-
-const CHECKPOINT_FOLDER: &str = "checkpoints";
 const SCHEMA: &str = "protoseg.train/1";
 /// Images that are drawn with their predictions.
 const SHOWN: usize = 4;
@@ -43,9 +37,11 @@ const HOLDOUT_STREAM: u64 = 0x686F_6C64;
 
 /// How a run ended.
 pub enum Outcome {
+    /// All steps are done.
     Finished(End),
     /// On request, after this step, with everything saved.
     Stopped {
+        /// The last step that was done.
         step: usize,
     },
 }
@@ -157,6 +153,7 @@ impl Run {
         self.progress.step
     }
 
+    /// Where everything of the run is.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -166,10 +163,12 @@ impl Run {
         self.data.benchmark.val.as_deref() == Some(self.plan.validation.on.as_str())
     }
 
+    /// What the run is to do.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
+    /// What its models say of themselves.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -217,10 +216,7 @@ impl Run {
         watch: &mut dyn Watch,
     ) -> Result<(), TrainError> {
         let started = Instant::now();
-        let batch = batch.map_err(|error| {
-            let hint = "\nhint: mend or remove the file, or leave such images out with --on-error skip";
-            TrainError::Load(format!("{error}{hint}"))
-        })?;
+        let batch = batch.map_err(|error| TrainError::Load(error.to_string()))?;
         for (_, why) in &batch.skipped {
             self.tell(watch, &Event::Warning { text: format!("left out: {why}") })?;
         }
@@ -326,7 +322,7 @@ impl Run {
         let end = End {
             step: self.progress.step,
             seconds: started.elapsed().as_secs_f64(),
-            peak_memory: memory::peak(),
+            peak_memory: peak_memory(),
             last,
             best,
         };

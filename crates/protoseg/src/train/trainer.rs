@@ -76,8 +76,11 @@ pub struct StepReport {
     pub step: usize,
     /// The encoder's rate.
     pub rate: f64,
+    /// What is minimised.
     pub loss: f32,
+    /// The method's main term.
     pub main_loss: f32,
+    /// Its second term, unweighted.
     pub aux_loss: Option<f32>,
 }
 

@@ -18,6 +18,7 @@ use super::{WeightsError, pickle};
 
 /// The tensors of a file by name.
 pub struct TensorFile {
+    /// Where it is.
     pub path: PathBuf,
     /// What a safetensors file says of itself; empty for `.pth`.
     pub metadata: HashMap<String, String>,
@@ -68,10 +69,12 @@ impl TensorFile {
         Ok(Self { path: path.to_path_buf(), metadata, tensors })
     }
 
+    /// Names of all tensors, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
 
+    /// Shape of a tensor, if it is there.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         self.tensors.get(name).map(|tensor| tensor.shape.as_slice())
     }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use protoseg_data::find_pictures;
 
 /// An image and the name that its outputs get.
@@ -27,8 +27,8 @@ pub fn find_images(inputs: &[PathBuf]) -> Result<Vec<NamedImage>> {
                 images.push(NamedImage { path, name });
             }
         } else if input.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("txt")) {
-            let text =
-                fs::read_to_string(input).with_context(|| format!("cannot read `{}`", input.display()))?;
+            let text = fs::read_to_string(input)
+                .map_err(|error| anyhow!("cannot read the list `{}`: {error}", input.display()))?;
             let folder = input.parent().unwrap_or(Path::new(""));
             for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
             {
@@ -82,5 +82,7 @@ mod tests {
         assert_eq!(names(&["a.jpg", "a.png"]).unwrap(), ["a.jpg", "a.png"]);
         assert!(names(&["x/a.jpg", "y/a.jpg"]).unwrap_err().to_string().contains("same files"));
         assert!(names(&[]).is_err());
+        let error = names(&["nowhere.txt"]).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read the list `nowhere.txt`: "), "{error}");
     }
 }

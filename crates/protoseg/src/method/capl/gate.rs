@@ -76,10 +76,12 @@ pub struct GammaMlp {
     pub hidden: Param<Tensor<2>>,
     /// W2, `[1, d]`.
     pub out: Param<Tensor<2>>,
+    /// Of W2.
     pub bias: Param<Tensor<1>>,
 }
 
 impl GammaMlp {
+    /// With fresh weights.
     pub fn new(dim: usize, device: &Device) -> Self {
         let uniform = |fan_in: usize| {
             let bound = 1.0 / (fan_in as f64).sqrt();

@@ -12,13 +12,34 @@ use crate::config::ConfigError;
 
 /// A plan that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PlanError {
+    /// The file cannot be read.
     #[error("cannot read `{}`: {source}", path.display())]
-    Read { path: PathBuf, source: io::Error },
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is not a plan.
     #[error("`{}` is no plan for training\n{reason}", path.display())]
-    Format { path: PathBuf, reason: String },
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A value in the file is impossible.
     #[error("`{}`, line {line}: {source}", path.display())]
-    Value { path: PathBuf, line: usize, source: ConfigError },
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What the system says.
+        source: ConfigError,
+    },
     /// Not in the file: from a flag or a default.
     #[error(transparent)]
     Given(#[from] ConfigError),

@@ -51,8 +51,8 @@ fn unknown_keys_are_shown_in_their_line() {
 fn impossible_values_name_their_line_and_what_would_do() {
     let start = "[data]\nsource = \"scenes\"\n";
     let cases = [
-        ("[training]\nepochs = 2\nbatch = 1\n", "line 5", "`training.batch = 1`"),
-        ("[optimizer]\nlr = -0.1\n", "line 4", "`optimizer.lr = -0.1`"),
+        ("[training]\nepochs = 2\nbatch = 1\n", "line 5", "`training.batch` must be"),
+        ("[optimizer]\nlr = -0.1\n", "line 4", "`optimizer.lr` must be a number above 0, got `-0.1`"),
         ("[augment]\nscale = [2.0, 0.5]\n", "line 4", "augment.scale"),
         ("[network]\nencoder = \"resnet51\"\n", "line 4", "resnet101"),
         ("[network]\noutput_stride = 12\n", "line 4", "output_stride"),

@@ -1,11 +1,12 @@
-//! The curves of a run: loss, base mIoU and rate over the steps.
-
-use protoseg::train::Start;
+//! The curves of a run: loss, base mIoU and learning rate over the steps.
 
 use super::history::History;
-use protoseg::picture::{
-    chart::{Chart, Frame, ticks},
-    svg::escape,
+use crate::{
+    picture::{
+        chart::{Chart, Frame, ticks},
+        svg::escape,
+    },
+    train::Start,
 };
 
 const WIDTH: f64 = 960.0;
@@ -14,7 +15,7 @@ const RIGHT: f64 = 28.0;
 /// Title, and the epochs above the first plot.
 const HEAD: f64 = 108.0;
 const GAP: f64 = 22.0;
-/// Of the lines, before they repeat what a pixel shows already.
+/// The most points of a line: more would fall on the same pixels.
 const COLUMNS: usize = 820;
 
 const BLUE: &str = "#1668b0";
@@ -127,9 +128,8 @@ fn head(history: &History, steps: (f64, f64)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::output::fake_run::events;
-    use protoseg::picture::svg::rasterise;
+    use super::{super::fake_run::events, *};
+    use crate::picture::svg::rasterise;
 
     fn drawn(epochs: usize, steps: usize, upto: usize) -> String {
         let mut history = History::default();

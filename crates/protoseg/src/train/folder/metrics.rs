@@ -1,4 +1,4 @@
-//! `metrics.jsonl`: every event of a run, one JSON object a line.
+//! `metrics.jsonl`: every event of a run, one JSON object per line.
 
 use std::{
     fs::{File, OpenOptions},
@@ -6,35 +6,33 @@ use std::{
     path::Path,
 };
 
-use protoseg::train::Event;
 use protoseg_data::write_atomic;
 use serde::Deserialize;
+
+use crate::train::{Event, TrainError};
 
 /// The file, open at its end.
 pub struct MetricsFile(File);
 
 impl MetricsFile {
     /// Opens the file of a run that goes on after step `from_step`, and says what happened up to there. What was written
-    /// behind is lost work and is removed, so that the file reads like that of a run that was never interrupted.
-    pub fn open(path: &Path, from_step: usize) -> io::Result<(Self, Vec<Event>)> {
+    /// after that step is lost work and is removed, so that the file reads as if the run had never been interrupted.
+    pub fn open(path: &Path, from_step: usize) -> Result<(Self, Vec<Event>), TrainError> {
+        let failed = |source| TrainError::Write { path: path.to_path_buf(), source };
         let bytes = match std::fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            read => read?,
+            read => read.map_err(failed)?,
         };
-        let (kept, events) = keep(&bytes, from_step).map_err(|line| {
-            let path = path.display();
-            let what = format!(
-                "line {line} of `{path}` is no event\nhint: remove the line, or the file to go on without what was before"
-            );
-            io::Error::new(io::ErrorKind::InvalidData, what)
-        })?;
+        let (kept, events) =
+            keep(&bytes, from_step).map_err(|line| TrainError::Metrics { path: path.to_path_buf(), line })?;
         if kept < bytes.len() {
-            write_atomic(path, &bytes[..kept]).map_err(io::Error::other)?;
+            write_atomic(path, &bytes[..kept])?;
         }
-        Ok((Self(OpenOptions::new().create(true).append(true).open(path)?), events))
+        let file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
+        Ok((Self(file), events))
     }
 
-    /// One write a line: a reader, or a crash, sees whole lines but for the last.
+    /// One write per line: a reader, or a crash, sees whole lines but for the last.
     pub fn append(&mut self, event: &Event) -> io::Result<()> {
         let mut line = serde_json::to_vec(event)?;
         line.push(b'\n');
@@ -42,7 +40,7 @@ impl MetricsFile {
     }
 }
 
-/// What tells where a line stands in a run, readable even where a diverged loss was written as `null`.
+/// Where a line stands in a run, readable even where a diverged loss was written as `null`.
 #[derive(Deserialize)]
 struct Place {
     event: String,
@@ -77,8 +75,12 @@ fn keep(bytes: &[u8], from_step: usize) -> Result<(usize, Vec<Event>), usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::output::fake_run::{events, step};
+    use super::{super::fake_run::events, *};
+
+    /// One of the first three steps of a run.
+    fn step(number: usize) -> Event {
+        events(1, 3).remove(number)
+    }
 
     fn write(path: &Path, events: &[Event]) {
         let mut file = MetricsFile::open(path, 0).unwrap().0;
@@ -107,14 +109,14 @@ mod tests {
     fn a_torn_last_line_is_dropped_and_a_torn_one_within_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
-        write(&path, &[step(1, 1), step(1, 2)]);
+        write(&path, &[step(1), step(2)]);
         let mut bytes = std::fs::read(&path).unwrap();
         bytes.truncate(bytes.len() - 7);
         std::fs::write(&path, &bytes).unwrap();
         let (mut file, before) = MetricsFile::open(&path, 2).unwrap();
-        assert_eq!(before, [step(1, 1)]);
-        file.append(&step(1, 2)).unwrap();
-        assert_eq!(MetricsFile::open(&path, 2).unwrap().1, [step(1, 1), step(1, 2)]);
+        assert_eq!(before, [step(1)]);
+        file.append(&step(2)).unwrap();
+        assert_eq!(MetricsFile::open(&path, 2).unwrap().1, [step(1), step(2)]);
 
         bytes.extend(b"\n{}\n");
         std::fs::write(&path, &bytes).unwrap();
@@ -126,10 +128,10 @@ mod tests {
     fn a_loss_that_is_no_number_does_not_stop_a_resumption() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
-        let Event::Step(mut diverged) = step(1, 2) else { unreachable!() };
+        let Event::Step(mut diverged) = step(2) else { unreachable!() };
         diverged.loss = f32::NAN;
-        write(&path, &[step(1, 1), Event::Step(diverged), step(1, 3)]);
-        assert_eq!(MetricsFile::open(&path, 3).unwrap().1, [step(1, 1), step(1, 3)]);
+        write(&path, &[step(1), Event::Step(diverged), step(3)]);
+        assert_eq!(MetricsFile::open(&path, 3).unwrap().1, [step(1), step(3)]);
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 3);
     }
 

@@ -2,15 +2,15 @@
 
 use std::fmt::Write;
 
-use protoseg::{
-    core::{Classes, Image, RowMap},
-    train::Shown,
-};
+use protoseg_core::{Classes, Image, RowMap};
 use protoseg_data::fit_image;
 
-use protoseg::picture::{
-    Palette, draw_legend, paste,
-    svg::{escape, rasterise},
+use crate::{
+    picture::{
+        Palette, draw_legend, paste,
+        svg::{escape, rasterise},
+    },
+    train::Shown,
 };
 
 /// Side of the square that each picture is fitted into.
@@ -75,16 +75,44 @@ fn headings(epoch: usize) -> String {
     title + &columns.collect::<String>()
 }
 
+/// A sample that never was.
+#[cfg(test)]
+pub mod fake {
+    use super::{Image, RowMap, Shown};
+
+    /// An image with two things, of which the prediction moves one.
+    pub fn shown(name: &str, width: usize, height: usize) -> Shown {
+        let pixels = (0..width * height).map(|at| (at % width, at / width));
+        let image = pixels
+            .clone()
+            .flat_map(|(x, y)| [90 + (x * 120 / width) as u8, 140, 70 + (y * 150 / height) as u8]);
+        let draw = |shift: usize| -> Vec<u16> {
+            let label = |(x, y): (usize, usize)| match (x * 10 / width, y * 10 / height) {
+                (1..=3, 4..=7) => 1,
+                (column, 2..=6) if (5 + shift..=7 + shift).contains(&column) => 2,
+                (_, 9) => protoseg_core::IGNORE,
+                _ => 0,
+            };
+            pixels.clone().map(label).collect()
+        };
+        Shown {
+            name: name.into(),
+            image: Image::new(width, height, image.collect()),
+            truth: RowMap::new(width, height, draw(0)),
+            predicted: RowMap::new(width, height, draw(1)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use protoseg::core::ClassId;
+    use protoseg_core::ClassId;
     use protoseg_data::palette::voc_color;
 
-    use super::*;
-    use crate::output::fake_run::shown;
+    use super::{fake::shown, *};
 
     #[test]
-    fn a_sheet_has_a_row_a_sample_and_the_colours_of_what_occurs() {
+    fn a_sheet_has_one_row_per_sample_and_the_colours_of_what_occurs() {
         let classes = Classes::new(&["background", "cow", "boat", "car"], &[]).unwrap();
         let samples = [shown("meadow <1>", 64, 48), shown("lake-2", 40, 80)];
         let sheet = draw(3, &samples, &classes).unwrap();

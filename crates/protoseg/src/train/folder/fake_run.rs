@@ -1,9 +1,6 @@
-//! A run that never was, for tests of what shows and stores one.
+//! The events of a run that never was, for tests of what records it here and of what shows it in the cli.
 
-use protoseg::{
-    core::{Image, RowMap},
-    train::{End, EpochEvent, Event, Shown, Start, StepEvent, Validation},
-};
+use protoseg::train::{End, EpochEvent, Event, Start, StepEvent, Validation};
 
 /// All events of a run, in order. Its losses fall and shake as losses do.
 pub fn events(epochs: usize, steps_per_epoch: usize) -> Vec<Event> {
@@ -63,32 +60,6 @@ pub fn events(epochs: usize, steps_per_epoch: usize) -> Vec<Event> {
         best: "runs/scenes/best.safetensors".into(),
     }));
     events
-}
-
-pub fn step(epoch: usize, step: usize) -> Event {
-    Event::Step(step_of(step, epoch, 100, 1000))
-}
-
-/// An image with two things, of which the prediction moves one.
-pub fn shown(name: &str, width: usize, height: usize) -> Shown {
-    let pixels = (0..width * height).map(|at| (at % width, at / width));
-    let image =
-        pixels.clone().flat_map(|(x, y)| [90 + (x * 120 / width) as u8, 140, 70 + (y * 150 / height) as u8]);
-    let draw = |shift: usize| -> Vec<u16> {
-        let label = |(x, y): (usize, usize)| match (x * 10 / width, y * 10 / height) {
-            (1..=3, 4..=7) => 1,
-            (column, 2..=6) if (5 + shift..=7 + shift).contains(&column) => 2,
-            (_, 9) => protoseg::core::IGNORE,
-            _ => 0,
-        };
-        pixels.clone().map(label).collect()
-    };
-    Shown {
-        name: name.into(),
-        image: Image::new(width, height, image.collect()),
-        truth: RowMap::new(width, height, draw(0)),
-        predicted: RowMap::new(width, height, draw(1)),
-    }
 }
 
 fn step_of(step: usize, epoch: usize, steps_per_epoch: usize, steps: usize) -> StepEvent {

@@ -1,6 +1,6 @@
-//! What of a run its curves show.
+//! The part of a run that its curves show.
 
-use protoseg::train::{Event, Start};
+use crate::train::{Event, Start};
 
 /// The numbers of a run so far, in the order of their steps. Losses that are no number are left out.
 #[derive(Default)]
@@ -56,8 +56,8 @@ impl History {
         self.steps.chunks(stretch).flat_map(ends).collect()
     }
 
-    /// The losses as a moving mean over about a fortieth of the run, at most `columns` points. Each mean is of steps
-    /// before and behind, so that the curve does not trail what it smooths.
+    /// The losses as a moving mean over about a fortieth of the run, at most `columns` points. Each mean is over
+    /// steps before and after, so that the curve does not trail what it smooths.
     pub fn smooth_loss(&self, columns: usize) -> Vec<(f64, f64)> {
         let mut sums = vec![0.0];
         sums.extend(self.steps.iter().scan(0.0, |sum, step| {
@@ -102,8 +102,7 @@ fn thinned(points: Vec<(f64, f64)>, columns: usize) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::output::fake_run::events;
+    use super::{super::fake_run::events, *};
 
     fn history(epochs: usize, steps: usize) -> History {
         let mut history = History::default();

@@ -8,7 +8,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use protoseg::train::{Event, StepEvent, Validation};
+use crate::train::{Event, StepEvent, Validation};
 
 /// One event file. TensorBoard joins those of a folder in the order of their names.
 pub struct EventFile(File);
@@ -116,8 +116,7 @@ fn masked_crc(bytes: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::output::fake_run::events;
+    use super::{super::fake_run::events, *};
 
     /// The data of each record whose checksums, here counted bit by bit, are right.
     fn read(mut bytes: &[u8]) -> Vec<Vec<u8>> {

@@ -1,0 +1,95 @@
+//! What to do about an error of the library, in the words of the command line. The library speaks of the matter; flags and
+//! commands are named here.
+
+use protoseg::{
+    class_pack::PackError, data::DataError, evaluate::EvaluateError, model::ModelError,
+    register::RegisterError, train::TrainError,
+};
+
+use crate::output::quoted;
+
+/// The hint that belongs to an error, if there is one.
+pub fn of(error: &anyhow::Error) -> Option<String> {
+    error.chain().find_map(|cause| {
+        let cause_of_register = cause.downcast_ref().and_then(of_register);
+        cause_of_register
+            .or_else(|| cause.downcast_ref().and_then(of_train))
+            .or_else(|| cause.downcast_ref().and_then(of_evaluate))
+            .or_else(|| cause.downcast_ref().and_then(of_model))
+            .or_else(|| cause.downcast_ref().and_then(of_pack))
+            .or_else(|| cause.downcast_ref().and_then(of_data))
+    })
+}
+
+fn of_register(error: &RegisterError) -> Option<String> {
+    match error {
+        RegisterError::Pack(PackError::Twice(_)) => {
+            Some("replace it with --force, or choose another name".to_string())
+        }
+        RegisterError::Pack(error) => of_pack(error),
+        RegisterError::Data(error) => of_data(error),
+        RegisterError::Model(error) => of_model(error),
+        RegisterError::GivenTwice { .. } => {
+            Some("give all supports of a class after one --class, or in one file".to_string())
+        }
+        _ => None,
+    }
+}
+
+fn of_train(error: &TrainError) -> Option<String> {
+    match error {
+        TrainError::Exists { path } => {
+            Some(format!("go on with it by --resume {}, or choose another --out", quoted(path)))
+        }
+        TrainError::NoRun { .. } => Some("--resume takes the folder that --out named".to_string()),
+        TrainError::Diverged { .. } => Some(
+            "start again with a smaller --lr, or look at these images with `protoseg data check`".to_string(),
+        ),
+        TrainError::Load(_) => {
+            Some("repair or remove the file, or leave such images out with --on-error skip".to_string())
+        }
+        TrainError::Config(error) if error.key == "data.source" => Some("name it with --data".to_string()),
+        TrainError::Data(error) => of_data(error),
+        TrainError::Model(error) => of_model(error),
+        _ => None,
+    }
+}
+
+fn of_evaluate(error: &EvaluateError) -> Option<String> {
+    match error {
+        EvaluateError::Data(error) => of_data(error),
+        EvaluateError::Register(error) => of_register(error),
+        EvaluateError::Model(error) => of_model(error),
+        EvaluateError::NoImages { .. } => Some("look at it with `protoseg data check`".to_string()),
+        _ => None,
+    }
+}
+
+fn of_model(error: &ModelError) -> Option<String> {
+    match error {
+        ModelError::NoManifest { .. } => {
+            Some("make a model with `protoseg import` or `protoseg train`".to_string())
+        }
+        _ => None,
+    }
+}
+
+fn of_pack(error: &PackError) -> Option<String> {
+    match error {
+        PackError::Format { .. } => Some("make one with `protoseg register`".to_string()),
+        PackError::Twice(_) => {
+            Some("remove it first with `protoseg classes remove`, or choose another name".to_string())
+        }
+        _ => None,
+    }
+}
+
+fn of_data(error: &DataError) -> Option<String> {
+    match error {
+        DataError::NeedsRoot { .. } => Some("name it with --root".to_string()),
+        DataError::Missing { path, .. } if path.ends_with("SegmentationClassAug") => {
+            Some("protoseg data prepare pascal-5i --voc DIR --sbd DIR".to_string())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,233 @@
+//! The same code compiled for several instruction sets, chosen at run time.
+
+/// Values of a [`Simd::Vector`].
+pub const LANES: usize = 16;
+
+/// An instruction set, as far as code must know of it. Most loops are left to the compiler; those whose sums must stay in
+/// registers are written with vectors.
+pub trait Simd {
+    /// Whether sixteen values fit in one register, of which there are 32.
+    const WIDE: bool;
+
+    /// `a * b + c`, rounded once where the machine does that at no cost.
+    fn mul_add(a: f32, b: f32, c: f32) -> f32;
+
+    /// Sixteen values, in one register or in several.
+    type Vector: Copy;
+
+    fn load(values: &[f32; LANES]) -> Self::Vector;
+
+    /// The first `count` values, then zeros.
+    fn load_first(values: &[f32], count: usize) -> Self::Vector;
+
+    fn splat(value: f32) -> Self::Vector;
+
+    fn store(vector: Self::Vector, to: &mut [f32; LANES]);
+
+    /// The first `count` values.
+    fn store_first(vector: Self::Vector, to: &mut [f32], count: usize);
+
+    /// What [`Self::mul_add`] gives, lane by lane.
+    fn mul_add_all(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+
+    fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// The larger one, `b` where `a` is not a number.
+    fn max(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// The smaller one, `b` where `a` is not a number.
+    fn min(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+}
+
+/// The vectors of instruction sets that are left to the compiler: plain arrays.
+macro_rules! vectors_are_arrays {
+    () => {
+        type Vector = [f32; $crate::simd::LANES];
+
+        #[inline(always)]
+        fn load(values: &Self::Vector) -> Self::Vector {
+            *values
+        }
+
+        #[inline(always)]
+        fn load_first(values: &[f32], count: usize) -> Self::Vector {
+            std::array::from_fn(|lane| if lane < count { values[lane] } else { 0.0 })
+        }
+
+        #[inline(always)]
+        fn splat(value: f32) -> Self::Vector {
+            [value; $crate::simd::LANES]
+        }
+
+        #[inline(always)]
+        fn store(vector: Self::Vector, to: &mut Self::Vector) {
+            *to = vector;
+        }
+
+        #[inline(always)]
+        fn store_first(vector: Self::Vector, to: &mut [f32], count: usize) {
+            (0..$crate::simd::LANES).filter(|&lane| lane < count).for_each(|lane| to[lane] = vector[lane]);
+        }
+
+        #[inline(always)]
+        fn mul_add_all(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
+            std::array::from_fn(|lane| Self::mul_add(a[lane], b[lane], c[lane]))
+        }
+
+        #[inline(always)]
+        fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+            std::array::from_fn(|lane| a[lane] + b[lane])
+        }
+
+        #[inline(always)]
+        fn max(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+            std::array::from_fn(|lane| if a[lane] > b[lane] { a[lane] } else { b[lane] })
+        }
+
+        #[inline(always)]
+        fn min(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+            std::array::from_fn(|lane| if a[lane] < b[lane] { a[lane] } else { b[lane] })
+        }
+    };
+}
+
+/// A loop over `0..count` written out: the compiler then keeps an array that is indexed by `i` in registers. The bound on
+/// `count`, one of those below, is how often the body is compiled.
+macro_rules! unrolled {
+    ($i:ident in 0..$count:expr, at most 2, $body:block) => {
+        $crate::simd::unrolled!(@ $i, $count, 2, $body, 0 1)
+    };
+    ($i:ident in 0..$count:expr, at most 5, $body:block) => {
+        $crate::simd::unrolled!(@ $i, $count, 5, $body, 0 1 2 3 4)
+    };
+    ($i:ident in 0..$count:expr, at most 12, $body:block) => {
+        $crate::simd::unrolled!(@ $i, $count, 12, $body, 0 1 2 3 4 5 6 7 8 9 10 11)
+    };
+    (@ $i:ident, $count:expr, $most:literal, $body:block, $($value:literal)*) => {
+        const { assert!($count <= $most) };
+        $(if $value < $count {
+            let $i: usize = $value;
+            $body
+        })*
+    };
+}
+pub(crate) use unrolled;
+
+/// Asks for the line of memory at `place`, which need not exist, to be fetched.
+#[inline(always)]
+pub fn prefetch(place: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint that no address can make fail, of the baseline of this architecture.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
+/// Loops worth compiling for more than the least of machines.
+pub trait Work {
+    /// Must be `#[inline(always)]`, with all it calls, to be compiled anew for each instruction set; hence a trait, since a
+    /// closure is compiled once.
+    fn run<S: Simd>(self);
+}
+
+/// Runs `work` compiled for the best instruction set this machine has.
+#[inline]
+pub fn fast(work: impl Work) {
+    #[cfg(test)]
+    if let Some(path) = pretend::path() {
+        return pretend::run(path, work);
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+            // SAFETY: the processor was just asked.
+            return unsafe { x86::with_avx512(work) };
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: the processor was just asked.
+            return unsafe { x86::with_avx2(work) };
+        }
+    }
+    // Elsewhere the baseline has what there is to have: NEON on 64-bit ARM.
+    work.run::<Baseline>();
+}
+
+/// What every machine of this architecture has.
+struct Baseline;
+
+impl Simd for Baseline {
+    const WIDE: bool = false;
+
+    #[inline(always)]
+    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+        // Without an instruction for it, `f32::mul_add` is a slow function.
+        if cfg!(target_arch = "aarch64") { a.mul_add(b, c) } else { a * b + c }
+    }
+
+    vectors_are_arrays!();
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+/// Paths that this machine would not choose, for tests.
+#[cfg(test)]
+pub mod pretend {
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicU8, Ordering},
+    };
+
+    use super::{Baseline, Simd, Work};
+
+    /// The code of wide registers on whatever the baseline has.
+    struct Wide;
+
+    impl Simd for Wide {
+        const WIDE: bool = true;
+
+        #[inline(always)]
+        fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+            Baseline::mul_add(a, b, c)
+        }
+
+        vectors_are_arrays!();
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    pub enum Path {
+        Portable = 1,
+        Wide = 2,
+    }
+
+    static PATH: AtomicU8 = AtomicU8::new(0);
+    /// Held by a test that changes the path, and by one that minds.
+    pub static TURN: Mutex<()> = Mutex::new(());
+
+    /// Takes `path` in all threads while `work` runs, those of other tests included.
+    pub fn with<T>(path: Path, work: impl FnOnce() -> T) -> T {
+        let _turn = TURN.lock();
+        PATH.store(path as u8, Ordering::SeqCst);
+        let result = work();
+        PATH.store(0, Ordering::SeqCst);
+        result
+    }
+
+    pub fn path() -> Option<Path> {
+        match PATH.load(Ordering::Relaxed) {
+            1 => Some(Path::Portable),
+            2 => Some(Path::Wide),
+            _ => None,
+        }
+    }
+
+    pub fn run(path: Path, work: impl Work) {
+        match path {
+            Path::Portable => work.run::<Baseline>(),
+            Path::Wide => work.run::<Wide>(),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The instruction sets of 64-bit x86 beyond its baseline.
+//!
+//! The two types below are named only by [`with_avx2`] and [`with_avx512`], which [`super::fast`] calls where the processor
+//! has the instructions: that is what makes the blocks here safe.
+
+use std::arch::x86_64::*;
+
+use super::{LANES, Simd, Work};
+
+#[target_feature(enable = "avx2,fma")]
+pub fn with_avx2(work: impl Work) {
+    work.run::<Avx2>();
+}
+
+#[target_feature(enable = "avx2,fma,avx512f,avx512vl")]
+pub fn with_avx512(work: impl Work) {
+    work.run::<Avx512>();
+}
+
+struct Avx2;
+
+impl Simd for Avx2 {
+    const WIDE: bool = false;
+
+    #[inline(always)]
+    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+        a.mul_add(b, c)
+    }
+
+    type Vector = [__m256; 2];
+
+    #[inline(always)]
+    fn load(values: &[f32; LANES]) -> Self::Vector {
+        // SAFETY: see the module; both halves lie in the array.
+        unsafe { [_mm256_loadu_ps(values.as_ptr()), _mm256_loadu_ps(values.as_ptr().add(8))] }
+    }
+
+    #[inline(always)]
+    fn load_first(values: &[f32], count: usize) -> Self::Vector {
+        let mut all = [0.0; LANES];
+        (0..LANES).filter(|&lane| lane < count).for_each(|lane| all[lane] = values[lane]);
+        Self::load(&all)
+    }
+
+    #[inline(always)]
+    fn splat(value: f32) -> Self::Vector {
+        // SAFETY: see the module.
+        unsafe { [_mm256_set1_ps(value); 2] }
+    }
+
+    #[inline(always)]
+    fn store(vector: Self::Vector, to: &mut [f32; LANES]) {
+        // SAFETY: see the module; both halves lie in the array.
+        unsafe {
+            _mm256_storeu_ps(to.as_mut_ptr(), vector[0]);
+            _mm256_storeu_ps(to.as_mut_ptr().add(8), vector[1]);
+        }
+    }
+
+    #[inline(always)]
+    fn store_first(vector: Self::Vector, to: &mut [f32], count: usize) {
+        let mut all = [0.0; LANES];
+        Self::store(vector, &mut all);
+        (0..LANES).filter(|&lane| lane < count).for_each(|lane| to[lane] = all[lane]);
+    }
+
+    #[inline(always)]
+    fn mul_add_all(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
+        // SAFETY: see the module.
+        unsafe { [_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])] }
+    }
+
+    #[inline(always)]
+    fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+        // SAFETY: see the module.
+        unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn max(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+        // SAFETY: see the module.
+        unsafe { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn min(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+        // SAFETY: see the module.
+        unsafe { [_mm256_min_ps(a[0], b[0]), _mm256_min_ps(a[1], b[1])] }
+    }
+}
+
+struct Avx512;
+
+impl Avx512 {
+    /// The first `count` lanes.
+    #[inline(always)]
+    fn mask(count: usize) -> __mmask16 {
+        ((1u32 << count) - 1) as __mmask16
+    }
+}
+
+impl Simd for Avx512 {
+    const WIDE: bool = true;
+
+    #[inline(always)]
+    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+        a.mul_add(b, c)
+    }
+
+    type Vector = __m512;
+
+    #[inline(always)]
+    fn load(values: &[f32; LANES]) -> __m512 {
+        // SAFETY: see the module; the array is as long as the vector.
+        unsafe { _mm512_loadu_ps(values.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn load_first(values: &[f32], count: usize) -> __m512 {
+        let values = &values[..count.min(LANES)];
+        // SAFETY: see the module; lanes beyond the slice are not read.
+        unsafe { _mm512_maskz_loadu_ps(Self::mask(values.len()), values.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn splat(value: f32) -> __m512 {
+        // SAFETY: see the module.
+        unsafe { _mm512_set1_ps(value) }
+    }
+
+    #[inline(always)]
+    fn store(vector: __m512, to: &mut [f32; LANES]) {
+        // SAFETY: see the module; the array is as long as the vector.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), vector) }
+    }
+
+    #[inline(always)]
+    fn store_first(vector: __m512, to: &mut [f32], count: usize) {
+        let to = &mut to[..count.min(LANES)];
+        // SAFETY: see the module; lanes beyond the slice are not written.
+        unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), Self::mask(to.len()), vector) }
+    }
+
+    #[inline(always)]
+    fn mul_add_all(a: __m512, b: __m512, c: __m512) -> __m512 {
+        // SAFETY: see the module.
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn add(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see the module.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn max(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see the module.
+        unsafe { _mm512_max_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn min(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see the module.
+        unsafe { _mm512_min_ps(a, b) }
+    }
+}

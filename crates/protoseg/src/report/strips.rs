@@ -1,0 +1,108 @@
+//! Which images a report compares the variants on: for each novel class one that shows enough of it, and a few others.
+
+use protoseg_core::{Image, RowMap};
+
+use crate::{
+    evaluate::{EvaluatedImage, Evaluation},
+    method::capl::{Usage, usage::ActiveParts},
+};
+
+/// Number of images that are shown besides those of the novel classes.
+const OTHERS: usize = 3;
+
+/// The images that were chosen so far.
+pub struct Strips {
+    /// For each column, the place of its cell among the cells, and its caption.
+    columns: Vec<(usize, &'static str)>,
+    /// For each class that occurred, how well it is shown, and where.
+    best: Vec<(u16, f64, Strip)>,
+    others: Vec<Strip>,
+}
+
+/// An image with its truth and what each column predicts.
+pub struct Strip {
+    pub name: String,
+    pub image: Image,
+    pub truth: RowMap,
+    pub predicted: Vec<RowMap>,
+}
+
+impl Strips {
+    /// The columns are the variants of the first preset with the most shots, drawn with the first seed.
+    pub fn new(plan: &Evaluation) -> Self {
+        let per_variant = plan.shots.len() * plan.supports.count();
+        let most = plan.shots.iter().max().and_then(|most| plan.shots.iter().position(|shots| shots == most));
+        let within = most.unwrap_or(0) * plan.supports.count();
+        let preset = plan.usages.first().map(Usage::preset);
+        let column = |(parts, caption): (ActiveParts, &'static str)| {
+            let is_it = |usage: &Usage| {
+                usage.parts() == parts && (parts == ActiveParts::Baseline || Some(usage.preset()) == preset)
+            };
+            let place = plan.usages.iter().position(is_it)?;
+            Some((place * per_variant + within, caption))
+        };
+        let columns = [
+            (ActiveParts::Baseline, "baseline"),
+            (ActiveParts::Sce, "SCE"),
+            (ActiveParts::Dqce, "DQCE"),
+            (ActiveParts::Capl, "SCE + DQCE"),
+        ];
+        // The paper's strip has no column of DQCE alone.
+        let all = plan.usages.len() > 3;
+        let columns = columns.into_iter().filter(|(parts, _)| !all || *parts != ActiveParts::Dqce);
+        Self { columns: columns.filter_map(column).collect(), best: Vec::new(), others: Vec::new() }
+    }
+
+    /// Keeps an image if it shows a class better than those before.
+    pub fn look(&mut self, evaluated: &EvaluatedImage<'_>) {
+        let size = evaluated.truth.data.len().max(1) as f64;
+        for row in evaluated.truth.present() {
+            let pixels = evaluated.truth.data.iter().filter(|&&label| label == row).count() as f64;
+            // A fifth of the picture is easy to see and leaves room for what is around.
+            let quality = 1.0 - (pixels / size - 0.2).abs();
+            match self.best.iter_mut().find(|(other, ..)| *other == row) {
+                Some((_, best, _)) if *best >= quality => {}
+                Some(entry) => *entry = (row, quality, Strip::new(evaluated, &self.columns)),
+                None => self.best.push((row, quality, Strip::new(evaluated, &self.columns))),
+            }
+        }
+        if self.others.len() < OTHERS {
+            self.others.push(Strip::new(evaluated, &self.columns));
+        }
+    }
+
+    /// The captions of the columns.
+    pub fn captions(&self) -> impl Iterator<Item = &'static str> {
+        self.columns.iter().map(|(_, caption)| *caption)
+    }
+
+    /// The strips of novel classes, then some others, each once.
+    pub fn chosen(&self, is_novel: impl Fn(u16) -> bool) -> Vec<&Strip> {
+        let mut novel: Vec<&(u16, f64, Strip)> =
+            self.best.iter().filter(|(row, ..)| is_novel(*row)).collect();
+        novel.sort_by_key(|(row, ..)| *row);
+        let mut chosen: Vec<&Strip> = Vec::new();
+        for strip in novel.into_iter().map(|(.., strip)| strip).chain(&self.others) {
+            if !chosen.iter().any(|other| other.name == strip.name) {
+                chosen.push(strip);
+            }
+        }
+        chosen
+    }
+}
+
+impl Strip {
+    fn new(evaluated: &EvaluatedImage<'_>, columns: &[(usize, &'static str)]) -> Self {
+        let (width, height) = (evaluated.truth.width, evaluated.truth.height);
+        let cut = |map: &RowMap| {
+            let rows = map.data.chunks_exact(map.width.max(1)).take(height);
+            RowMap::new(width, height, rows.flat_map(|row| &row[..width]).copied().collect())
+        };
+        Self {
+            name: evaluated.name.to_string(),
+            image: evaluated.image.clone(),
+            truth: evaluated.truth.clone(),
+            predicted: columns.iter().map(|(place, _)| cut(&evaluated.predicted[*place])).collect(),
+        }
+    }
+}
