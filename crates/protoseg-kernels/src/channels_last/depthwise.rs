@@ -324,7 +324,7 @@ unsafe fn see<
             // SAFETY: the caller's promise.
             let value = S::load(unsafe { &*line.wrapping_add(w * window.step).cast() });
             unrolled!(k in 0..K, at most 5, {
-                if w >= k && (w - k) % STEP == 0 && (w - k) / STEP < B {
+                if w >= k && (w - k).is_multiple_of(STEP) && (w - k) / STEP < B {
                     let sums = &mut sums[(w - k) / STEP];
                     if FIRST {
                         // SAFETY: the caller's promise.
