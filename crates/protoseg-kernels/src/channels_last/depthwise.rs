@@ -319,6 +319,14 @@ unsafe fn see<
     window: &Window,
     taps: *const Lanes,
 ) {
+    // In registers: each is used for all outputs of a row.
+    // SAFETY: the caller's promise.
+    let first: [S::Vector; K] =
+        std::array::from_fn(|k| if FIRST { S::load(unsafe { &*taps.add(k) }) } else { S::splat(0.0) });
+    let second: [S::Vector; K] = std::array::from_fn(|k| {
+        // SAFETY: the caller's promise.
+        if SECOND { S::load(unsafe { &*taps.sub(STEP * K).add(k) }) } else { S::splat(0.0) }
+    });
     unrolled!(w in 0..W, at most 12, {
         if window.columns.contains(&w) {
             // SAFETY: the caller's promise.
@@ -327,13 +335,10 @@ unsafe fn see<
                 if w >= k && (w - k).is_multiple_of(STEP) && (w - k) / STEP < B {
                     let sums = &mut sums[(w - k) / STEP];
                     if FIRST {
-                        // SAFETY: the caller's promise.
-                        sums[0] = S::mul_add_all(value, S::load(unsafe { &*taps.add(k) }), sums[0]);
+                        sums[0] = S::mul_add_all(value, first[k], sums[0]);
                     }
                     if SECOND {
-                        // SAFETY: the caller's promise.
-                        let tap = unsafe { &*taps.sub(STEP * K).add(k) };
-                        sums[R - 1] = S::mul_add_all(value, S::load(tap), sums[R - 1]);
+                        sums[R - 1] = S::mul_add_all(value, second[k], sums[R - 1]);
                     }
                 }
             });
