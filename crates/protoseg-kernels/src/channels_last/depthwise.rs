@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::panels::{Finish, LANES, Lanes, activate, read_vector, share, write_vector};
 use crate::{
     Activation, ConvShape,
-    simd::{Simd, Work, fast, unrolled},
+    simd::{Simd, Work, fast, prefetch, unrolled},
 };
 
 /// Most output rows of a task. Rows that two tasks see are read twice.
@@ -223,6 +223,11 @@ impl Band<'_> {
         for (h, line) in window.lines.iter().enumerate() {
             let Some(line) = line else { continue };
             let (line, taps) = (line.wrapping_add(start), taps.wrapping_add(h * K));
+            if h + R * STEP >= window.lines.len() {
+                for w in W..W + B * STEP {
+                    prefetch(line.wrapping_add(w * window.step));
+                }
+            }
             // SAFETY: the window's columns lie on the map, and `run` saw that all taps exist.
             unsafe {
                 if R == 1 || h < STEP {
