@@ -161,5 +161,5 @@ fn kept_images_load_in_rows() {
     let novel = (0..296).find(|index| !kept.contains(index)).unwrap();
     let error = benchmark.load_rows(novel, &remap).unwrap_err().to_string();
     assert!(error.contains("which is novel in this fold") && error.contains("hint: "), "{error}");
-    assert!(benchmark.fold(3).unwrap_err().to_string().contains("the folds go from 0 to 2"));
+    assert!(benchmark.fold(3).unwrap_err().to_string().contains("choose a fold from 0 to 2"));
 }

@@ -129,7 +129,7 @@ fn mistakes_are_named_with_their_line() {
         (format!("{named}clases = []\n"), 5, "unknown field `clases`"),
         (format!("{named}novel_pixels = \"drp\"\n"), 5, "unknown variant `drp`"),
         (format!("{named}\nnovel = [\"duk\"]\n"), 6, "fold `0` names class `duk`"),
-        (format!("{named}novel = [\"background\"]\n"), 5, "makes the background novel"),
+        (format!("{named}novel = [\"background\"]\n"), 5, "makes the background `background` novel"),
         (format!("{named}novel = [\"cow\", \"duck\"]\n"), 5, "leaves no base class"),
         (format!("{named}folds = \"pascal\"\n"), 5, "these are not folds"),
         (format!("{named}folds = [\"duck\"]\n"), 5, "these are not folds"),
@@ -158,7 +158,7 @@ fn mistakes_are_named_with_their_line() {
     let error = open("name = 'x'\nformat = 'list'\nclasses = ['a']\n").err().unwrap().to_string();
     assert!(error.contains("line 2: format `list` needs its list files"), "{error}");
     let error = open(&format!("{head}{named}train = \"trian\"\n")).err().unwrap().to_string();
-    assert!(error.contains("has no split `trian`\nhint: its splits are `all`"), "{error}");
+    assert!(error.contains("has no split `trian`\nhint: choose one of `all`"), "{error}");
     let no_background = format!("{head}classes = [\"grass\", \"cow\"]\nnovel_pixels = \"background\"\n");
     let error = open(&no_background).err().unwrap().to_string();
     assert!(error.contains("cannot become background"), "{error}");
