@@ -32,19 +32,19 @@ sys.exit(a != b)
 PY
 }
 
-summaries() { # JSON JSON: equal but for times, memory and where things lie
+summaries() { # JSON JSON: equal but for times, memory, words of warnings and where things lie
     python3 - "$1" "$2" <<'PY'
 import json, sys
 def bare(value):
     if isinstance(value, dict):
-        return {k: bare(v) for k, v in value.items() if k not in ("seconds", "peak_memory", "model", "pack", "files")}
+        return {k: bare(v) for k, v in value.items() if k not in ("seconds", "peak_memory", "model", "pack", "files", "warnings")}
     return [bare(v) for v in value] if isinstance(value, list) else value
 a, b = (bare(json.load(open(path))) for path in sys.argv[1:])
 sys.exit(a != b)
 PY
 }
 
-compare() { # NAME DATA BATCH EPOCHS
+compare() { # NAME DATA BATCH
     local name=$1 data=$2 batch=$3
     cat > "$name.toml" <<PLAN
 seed = 7
@@ -86,7 +86,7 @@ PLAN
 
 mkdir scenes-photos
 "$old" data show scenes --count 4 --columns 4 --seed 1 -o scenes-photos/sheet.png > /dev/null
-compare scenes scenes 96
+compare scenes scenes 60
 if [[ -n $msrc ]]; then
     mkdir msrc-photos
     find "$msrc/images" -name '1_1*_s.*' | sort | head -8 | xargs -I{} cp {} msrc-photos/

@@ -2,6 +2,8 @@
 //!
 //!     cargo run --release --example evaluate -- MODEL DATA [IMAGES]
 
+#![allow(clippy::print_stdout)]
+
 use protoseg::{
     Model,
     core::Protocol,

@@ -4,6 +4,8 @@
 //!
 //! For each photo it prints how sure the model is and the regions of every class as COCO writes them.
 
+#![allow(clippy::print_stdout)]
+
 use protoseg::{ClassPack, Model, Segmenter, read_image};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,7 +21,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let sure: f32 = prediction.confidence().iter().sum::<f32>() / prediction.confidence().len() as f32;
         println!("{} x {} pixels, mean confidence {sure:.2}", photo.width, photo.height);
         for region in prediction.regions() {
-            println!("  {}", serde_json::to_string(&region)?);
+            let class = &prediction.classes().rows()[usize::from(region.row)].name;
+            println!(
+                "  {class}: {} pixels in the box {:?}, runs {}",
+                region.area, region.bbox, region.counts
+            );
         }
     }
     Ok(())

@@ -1,3 +1,5 @@
+#![allow(clippy::print_stdout)]
+
 use protoseg::{ClassPack, Model, Segmenter, Support, read_image, write_image};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,7 +1,9 @@
-"""Encoders of torchvision and semseg must give PyTorch's maps after loading: ResNet-18/50/101, deep-stem ResNet-50, VGG-16.
+"""Encoders of torchvision and semseg must give PyTorch's maps after loading: ResNet-18/50/101, deep-stem ResNet-50,
+VGG-16, MobileNetV2.
 
 Makes random ones, saves each as `NAME.pth` as its own library would, with `NAME.safetensors` of an input and the last
-map at output stride 8 (VGG-16 as PANet dilates it), then runs our test on them.
+map at its own output stride: 8 for ResNets and VGG-16 (as PANet dilates it), 32 for MobileNetV2 (the map before its last
+1x1). Then runs our test on them.
 
 usage: python encoder_parity.py
 needs: torch, torchvision, safetensors, numpy
@@ -82,6 +84,8 @@ def main():
         write(folder, "resnet50_deep", net, resnet(net, net.stem))
         net = torchvision.models.vgg16()
         write(folder, "vgg16", net, vgg(net))
+        net = torchvision.models.mobilenet_v2()
+        write(folder, "mobilenet_v2", net, net.features[:18])
         command = ["cargo", "test", "--release", "--workspace", "--test", "it", "encoders_of_others", "--",
                    "--ignored", "--nocapture"]
         subprocess.run(command, cwd=Path(__file__).resolve().parents[2], env={**os.environ, "PROTOSEG_ENCODERS": str(folder)}, check=True)

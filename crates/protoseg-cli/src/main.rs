@@ -4,6 +4,7 @@ mod allocator;
 mod cli;
 mod commands;
 mod hints;
+mod measure;
 mod output;
 
 use std::process::ExitCode;

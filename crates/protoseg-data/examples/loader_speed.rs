@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use protoseg_core::{Augment, ClassId, ClassTable};
 use protoseg_data::reader::list::{self, ListOptions};
-use protoseg_data::{DataError, Dataset, Loader, LoaderOptions, MaskKind, OnError, SampleRng};
+use protoseg_data::{DataError, Dataset, Loader, LoaderOptions, MaskKind, OnError, SampleRng, peak_memory};
 
 const CROP: usize = 473;
 const BATCH: usize = 6;
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "seconds": seconds,
         "images_per_second": images as f64 / seconds,
         "cpu_ms_per_image": cpu.map(|cpu| 1000.0 * cpu / images as f64),
-        "peak_rss_mib": peak_rss_mib(),
+        "peak_rss_mib": peak_memory().map(|bytes| bytes as f64 / f64::from(1 << 20)),
     });
     print(&report.to_string());
     Ok(())
@@ -89,14 +89,6 @@ fn open(list: &Path, threads: usize) -> Result<Loader<usize, Crops, DataError>, 
         Ok(())
     };
     Ok(Loader::collating(items, options, start, fill)?)
-}
-
-/// The largest amount of memory this process has held, from `/proc`; `None` if there is no such file.
-fn peak_rss_mib() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kib / 1024.0)
 }
 
 /// CPU time of this process so far, from `/proc`: fields 14 and 15 of `stat`, in hundredths of a second. The name

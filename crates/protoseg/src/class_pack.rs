@@ -36,6 +36,7 @@ pub struct ClassPack {
 /// A novel class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PackClass {
+    /// Its name.
     pub name: String,
     /// Chosen by the user; without, the class gets the colour of its row.
     pub color: Option<[u8; 3]>,
@@ -59,7 +60,9 @@ pub struct Shot {
 /// A sum of features and the number of positions it is over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pooled {
+    /// The sum.
     pub sum: Vec<f32>,
+    /// The number of positions.
     pub count: f32,
 }
 
@@ -67,23 +70,48 @@ pub struct Pooled {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackError {
+    /// Its tensors cannot be read or written.
     #[error(transparent)]
     Weights(#[from] WeightsError),
+    /// The file is not a pack, or a damaged one.
     #[error("`{}` is not a class pack: {reason}", path.display())]
-    Format { path: PathBuf, reason: String },
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The pack was made for another model.
     #[error(
         "the pack is for the model `{pack}`, but this model is `{model}`\n\
          hint: prototypes of one model mean nothing to another; register the classes again with this one"
     )]
-    OtherModel { pack: String, model: String },
+    OtherModel {
+        /// Fingerprint that the pack names.
+        pack: String,
+        /// Fingerprint of this model.
+        model: String,
+    },
+    /// A class of that name is there.
     #[error("class `{0}` is already in the pack")]
     Twice(String),
+    /// No class of that name is there.
     #[error("class `{name}` is not in the pack\nhint: its classes are: {known}")]
-    NoClass { name: String, known: String },
+    NoClass {
+        /// The name that was asked for.
+        name: String,
+        /// Names that are there.
+        known: String,
+    },
+    /// The name is empty.
     #[error("a class needs a name")]
     NoName,
+    /// The class has no support.
     #[error("class `{class}` has no support\nhint: give it at least one image with a mask")]
-    NoShots { class: String },
+    NoShots {
+        /// The class.
+        class: String,
+    },
 }
 
 const KEY: &str = "protoseg-pack";
@@ -135,6 +163,7 @@ impl ClassPack {
         &self.classes
     }
 
+    /// The class of that name.
     pub fn class(&self, name: &str) -> Result<&PackClass, PackError> {
         self.place(name).map(|place| &self.classes[place])
     }
@@ -151,6 +180,7 @@ impl ClassPack {
         })
     }
 
+    /// Adds a class.
     pub fn add(&mut self, mut class: PackClass) -> Result<(), PackError> {
         if class.name.trim().is_empty() {
             return Err(PackError::NoName);
@@ -168,11 +198,13 @@ impl ClassPack {
         Ok(())
     }
 
+    /// Takes a class out.
     pub fn remove(&mut self, name: &str) -> Result<PackClass, PackError> {
         let place = self.place(name)?;
         Ok(self.classes.remove(place))
     }
 
+    /// Gives a class another name.
     pub fn rename(&mut self, name: &str, new: &str) -> Result<(), PackError> {
         let place = self.place(name)?;
         if self.classes.iter().enumerate().any(|(other, class)| other != place && class.name == new) {
@@ -182,6 +214,7 @@ impl ClassPack {
         self.add(PackClass { name: new.to_string(), ..class })
     }
 
+    /// Gives a class a colour.
     pub fn recolor(&mut self, name: &str, color: [u8; 3]) -> Result<(), PackError> {
         let place = self.place(name)?;
         self.classes[place].color = Some(color);

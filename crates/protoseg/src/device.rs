@@ -4,14 +4,25 @@ use burn::tensor::Device;
 
 /// A device that cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DeviceError {
+    /// This build has no such device.
     #[error("device `{name}` is unknown or not built in\nhint: this build has {}", BUILT_IN.join(", "))]
-    NotBuiltIn { name: String },
+    NotBuiltIn {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// This machine has no such device.
     #[error(
         "device `{name}` was not found on this machine ({found} of its kind are here)\n\
          hint: use another of {}", BUILT_IN.join(", ")
     )]
-    NotFound { name: String, found: usize },
+    NotFound {
+        /// The name that was asked for.
+        name: String,
+        /// How many of its kind there are.
+        found: usize,
+    },
 }
 
 /// Names of the devices compiled into this build. All but `cpu` take an index: `cuda:1`.
@@ -25,8 +36,6 @@ pub const BUILT_IN: &[&str] = &[
     "vulkan",
     #[cfg(feature = "metal")]
     "metal",
-    #[cfg(feature = "libtorch")]
-    "libtorch",
 ];
 
 /// The CPU, through Burn's `flex` backend.
@@ -66,14 +75,12 @@ fn enumerate(kind: &str) -> Option<Vec<Device>> {
         "vulkan" => Some(list(DeviceType::Vulkan)),
         #[cfg(feature = "metal")]
         "metal" => Some(list(DeviceType::Metal)),
-        #[cfg(feature = "libtorch")]
-        "libtorch" => Some(list(DeviceType::LibTorch)),
         _ => None,
     }
 }
 
 /// Listing asks the driver, and some bindings panic when there is none: to a user that is "no such device".
-#[cfg(any(feature = "cuda", feature = "rocm", feature = "vulkan", feature = "metal", feature = "libtorch"))]
+#[cfg(any(feature = "cuda", feature = "rocm", feature = "vulkan", feature = "metal"))]
 fn list(kind: burn::tensor::DeviceType) -> Vec<Device> {
     std::panic::catch_unwind(|| Device::enumerate(kind).into_vec()).unwrap_or_default()
 }

@@ -41,7 +41,6 @@
 
 #![warn(missing_docs)]
 
-pub mod bench;
 mod bridge;
 pub mod class_pack;
 pub mod config;
@@ -51,7 +50,6 @@ pub mod encoder;
 pub mod evaluate;
 mod graph;
 pub mod inference;
-pub mod memory;
 pub mod method;
 pub mod model;
 pub mod network;
@@ -68,6 +66,7 @@ pub mod weights;
 #[cfg(test)]
 extern crate self as protoseg;
 
+pub use burn::tensor;
 pub use protoseg_core as core;
 pub use protoseg_data as data;
 

@@ -80,7 +80,7 @@ impl Segmenter {
     }
 
     /// With a classifier that is already there.
-    pub(crate) fn with_classifier(model: &Model, classifier: Classifier, usage: Usage) -> Self {
+    pub fn with_classifier(model: &Model, classifier: Classifier, usage: Usage) -> Self {
         let palette = Arc::new(Palette::new(&classifier.classes));
         Self { model: model.clone(), classifier, usage, palette, overlap: None }
     }
@@ -146,7 +146,7 @@ impl Segmenter {
     }
 
     /// Scores on the grid of the features (`[1, d, h, w]`).
-    pub(crate) fn grid(&self, features: Tensor<4>) -> ScoreGrid {
+    pub fn grid(&self, features: Tensor<4>) -> ScoreGrid {
         let scores = self.grid_scores(features);
         let [_, classes, height, width] = scores.dims();
         let scores = transposed(scores.reshape([classes, height * width]));

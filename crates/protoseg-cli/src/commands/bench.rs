@@ -3,17 +3,14 @@
 use std::{fs, time::Duration};
 
 use anyhow::{Result, bail};
-use protoseg::{
-    bench::{self, Times},
-    config::NetworkConfig,
-    inference::StepProfile,
-    memory,
-    model::Model,
-};
+use protoseg::{config::NetworkConfig, inference::StepProfile, model::Model};
+use protoseg_data::peak_memory;
+use protoseg_kernels::peak_flops;
 use serde::Serialize;
 
 use crate::{
     cli::{Bench, BenchWhat},
+    measure::{self, Times},
     output::{self, progress::Bar, table, units},
 };
 
@@ -57,7 +54,7 @@ struct Register {
 
 #[derive(Serialize)]
 struct Layers {
-    /// Billions of floating-point operations a second, by a loop that touches no memory.
+    /// Billions of floating-point operations per second, by a loop that touches no memory.
     peak_gflops: f64,
     peak_gflops_one_thread: f64,
     packed_weight_bytes: usize,
@@ -98,7 +95,7 @@ fn inference(what: &BenchWhat, classes: usize, runs: usize) -> Result<()> {
         );
     }
     let bar = Bar::new("images");
-    let times = bench::inference(&model, classes, runs, |done| bar.show(done, runs))?;
+    let times = measure::inference(&model, classes, runs, |done| bar.show(done, runs))?;
     drop(bar);
     let details = Inference {
         classes,
@@ -125,10 +122,10 @@ fn train(what: &BenchWhat, batch: usize, runs: usize) -> Result<()> {
             let manifest = Model::read_manifest(path)?;
             (manifest.network, manifest.preprocess.size)
         }
-        None => (bench::network(&what.arch)?, usize::from(what.size)),
+        None => (measure::network(&what.arch)?, usize::from(what.size)),
     };
     let bar = Bar::new("steps");
-    let times = bench::train(&network, crop, batch, runs, |done| bar.show(done, runs))?;
+    let times = measure::train(&network, crop, batch, runs, |done| bar.show(done, runs))?;
     drop(bar);
     let images_per_second = batch as f64 / times.median().as_secs_f64();
     let report = report("train", &network, crop, &times, Train { batch, images_per_second });
@@ -137,7 +134,7 @@ fn train(what: &BenchWhat, batch: usize, runs: usize) -> Result<()> {
     }
     head(&report)?;
     output::line(format!(
-        "a step of {batch}: {:.1} ms ({images_per_second:.2} images a second)",
+        "a step of {batch}: {:.1} ms ({images_per_second:.2} images per second)",
         report.median_ms
     ))?;
     tail(&report)
@@ -146,7 +143,7 @@ fn train(what: &BenchWhat, batch: usize, runs: usize) -> Result<()> {
 fn register(what: &BenchWhat, novel: usize, shots: usize) -> Result<()> {
     let model = model(what)?;
     let bar = Bar::new("supports");
-    let times = bench::register(&model, novel, shots, |done| bar.show(done, novel * shots))?;
+    let times = measure::register(&model, novel, shots, |done| bar.show(done, novel * shots))?;
     drop(bar);
     let details = Register { novel, shots, bank_ms: ms(times.bank.median()) };
     let report = report("register", model.config(), size(&model), &times.support, details);
@@ -164,10 +161,10 @@ fn register(what: &BenchWhat, novel: usize, shots: usize) -> Result<()> {
 fn layers(what: &BenchWhat, runs: usize) -> Result<()> {
     let model = model(what)?;
     let bar = Bar::new("runs");
-    let steps = bench::layers(&model, runs, |done| bar.show(done, runs)).expect("the model is on the CPU");
+    let steps = measure::layers(&model, runs, |done| bar.show(done, runs)).expect("the model is on the CPU");
     drop(bar);
     let [peak_gflops, peak_gflops_one_thread] =
-        [bench::threads(), 1].map(|threads| bench::peak_flops(threads) / 1e9);
+        [measure::threads(), 1].map(|threads| peak_flops(threads) / 1e9);
     let [packed_weight_bytes, buffer_bytes] = model.extractor().expect("it was just used").bytes();
     let mut times = Times::default();
     times.push(steps.iter().map(|step| step.time).sum());
@@ -229,7 +226,7 @@ fn layers(what: &BenchWhat, runs: usize) -> Result<()> {
 fn model(what: &BenchWhat) -> Result<Model> {
     Ok(match &what.model {
         Some(path) => Model::load(path)?,
-        None => bench::model(bench::network(&what.arch)?, usize::from(what.size))?,
+        None => measure::model(measure::network(&what.arch)?, usize::from(what.size))?,
     })
 }
 
@@ -249,13 +246,13 @@ fn report<T>(
         bench,
         architecture: network.describe(),
         size,
-        threads: bench::threads(),
+        threads: measure::threads(),
         cpu: cpu_name(),
         runs: times.runs(),
         median_ms: ms(times.median()),
         min_ms: ms(times.min()),
         details,
-        peak_memory_bytes: memory::peak(),
+        peak_memory_bytes: peak_memory(),
     }
 }
 

@@ -85,7 +85,7 @@ pub fn run(args: &Predict) -> Result<()> {
         images: &done,
         failed,
         seconds: start.elapsed().as_secs_f64(),
-        peak_memory: protoseg::memory::peak(),
+        peak_memory: protoseg_data::peak_memory(),
     };
     write_atomic(&summary_path, serde_json::to_string_pretty(&summary)?.as_bytes())?;
     if args.json {

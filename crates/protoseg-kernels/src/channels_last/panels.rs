@@ -82,6 +82,7 @@ pub fn multiply(left: &[f32], right: &Panels, finish: Finish, out: &mut [f32], s
         let rows = block.min(rows - first);
         fast(Block {
             left: &left[first * right.inner..][..rows * right.inner],
+            left_stride: right.inner,
             rows,
             right,
             from: 0,
@@ -102,8 +103,9 @@ pub fn share(all: usize, most: usize) -> usize {
 
 /// One thread's product.
 pub struct Block<'a> {
-    /// `[rows, depth]`
+    /// `[rows, depth]`, rows `left_stride` apart: they may overlap.
     pub left: &'a [f32],
+    pub left_stride: usize,
     pub rows: usize,
     pub right: &'a Panels,
     /// The first of the `depth` rows of `right` that take part.
@@ -172,10 +174,13 @@ struct Tile {
 impl Block<'_> {
     /// Every value that a tile reads or writes exists.
     fn check(&self) {
-        let &Self { left, rows, right, from, depth, ref finish, ref out, stride, .. } = self;
+        let &Self { left, left_stride, rows, right, from, depth, ref finish, ref out, stride, .. } = self;
         let panels = right.outer.div_ceil(LANES);
         let reach = (rows - 1) * stride + right.outer;
-        assert!(left.len() >= rows * depth, "{rows} rows of {depth}");
+        assert!(
+            left.len() >= (rows - 1) * left_stride + depth,
+            "{rows} rows of {depth}, {left_stride} apart"
+        );
         assert!(from + depth <= right.inner && right.data.len() == panels * right.inner);
         assert!(stride >= right.outer && out.len() >= reach, "{rows} rows, {stride} apart");
         assert!(finish.add.is_none_or(|add| add.len() >= reach), "{rows} rows to add, {stride} apart");
@@ -231,21 +236,21 @@ impl Block<'_> {
                 unrolled!(r in 0..R, at most 12, { sums[r][p] = bias });
             });
         }
-        let left = self.left.as_ptr().wrapping_add(row * self.depth);
+        let left = self.left.as_ptr().wrapping_add(row * self.left_stride);
         let right = self.right.data.as_ptr().wrapping_add(panel * self.right.inner + self.from);
         let out = self.out.as_ptr().wrapping_add(corner);
         unrolled!(r in 0..R, at most 12, {
             unrolled!(p in 0..P, at most 2, { prefetch(out.wrapping_add(r * self.stride + p * LANES)) });
         });
         for i in start..end {
-            prefetch(left.wrapping_add(R * self.depth + i * LANES));
+            prefetch(left.wrapping_add(R * self.left_stride + i * LANES));
             let taps: [S::Vector; P] = std::array::from_fn(|p| {
                 // SAFETY: `i` is below the depth, and the panel is one of this matrix.
                 S::load(unsafe { &*right.add(p * self.right.inner + i) })
             });
             unrolled!(r in 0..R, at most 12, {
                 // SAFETY: the row is one of this block, and `i` is below its length.
-                let value = S::splat(unsafe { *left.add(r * self.depth + i) });
+                let value = S::splat(unsafe { *left.add(r * self.left_stride + i) });
                 unrolled!(p in 0..P, at most 2, { sums[r][p] = S::mul_add_all(value, taps[p], sums[r][p]) });
             });
         }

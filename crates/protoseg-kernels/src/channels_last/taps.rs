@@ -52,6 +52,7 @@ pub fn run(
                 let end = out.len().min(first + columns.len() * stride);
                 fast(Block {
                     left: &input[source * from..][..columns.len() * from],
+                    left_stride: from,
                     rows: columns.len(),
                     right: &taps[tap],
                     from: 0,

@@ -97,6 +97,7 @@ fn run_tiles<const M: usize, const N: usize>(
                 for ((right, left), out) in winograd.places.iter().zip(lefts).zip(outs) {
                     fast(Block {
                         left: &left[..tiles.len() * depth],
+                        left_stride: depth,
                         rows: tiles.len(),
                         right,
                         from: start,

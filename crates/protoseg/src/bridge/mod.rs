@@ -4,6 +4,8 @@
 mod conv;
 mod norm;
 mod pixel_loss;
+#[cfg(test)]
+mod tests;
 
 use burn::{
     backend::{DispatchDevice, Flex, tensor::FloatTensor},

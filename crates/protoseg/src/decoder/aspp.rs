@@ -10,8 +10,11 @@ use crate::{
 /// `[batch, from, h, w]` -> `[batch, 5 * to, h, w]`.
 #[derive(Module, Debug)]
 pub struct Aspp {
+    /// The 1x1.
     pub point: ConvNorm,
+    /// The dilated 3x3, narrowest first.
     pub atrous: Vec<ConvNorm>,
+    /// The 1x1 on the mean of the image.
     pub pool: ConvNorm,
 }
 

@@ -37,10 +37,15 @@ pub enum DecoderKind {
 #[derive(Module, Debug)]
 #[allow(clippy::large_enum_variant)] // one per network; an indirection would serve nobody
 pub enum Decoder {
+    /// See [`DecoderKind::PspNet`].
     PspNet(PspNet),
+    /// See [`DecoderKind::DeepLabV3`].
     DeepLabV3(DeepLabV3),
+    /// See [`DecoderKind::Fcn`].
     Fcn(Projector),
+    /// See [`DecoderKind::Project`].
     Project(Conv2d),
+    /// See [`DecoderKind::Identity`].
     Identity(Identity),
 }
 
@@ -51,16 +56,22 @@ pub struct Identity {}
 /// Pyramid pooling, projector.
 #[derive(Module, Debug)]
 pub struct PspNet {
+    /// The pyramid.
     pub ppm: Ppm,
+    /// From wide maps to the embedding.
     pub projector: Projector,
 }
 
 /// Atrous pyramid, one 1x1, projector.
 #[derive(Module, Debug)]
 pub struct DeepLabV3 {
+    /// The atrous pyramid.
     pub aspp: Aspp,
+    /// The 1x1 that merges its branches.
     pub merge: ConvNorm,
+    /// After the merge, in training.
     pub dropout: Dropout2d,
+    /// From wide maps to the embedding.
     pub projector: Projector,
 }
 
@@ -70,12 +81,14 @@ pub struct DecoderShape {
     pub from: usize,
     /// Dimension of the embedding; with [`DecoderKind::Identity`] it is `from`.
     pub dim: usize,
+    /// Channel dropout.
     pub dropout: f64,
     /// The encoder's output stride, which sets the atrous rates.
     pub output_stride: usize,
 }
 
 impl DecoderKind {
+    /// A decoder with fresh weights.
     pub fn init(self, shape: &DecoderShape, device: &Device) -> Decoder {
         let &DecoderShape { from, dim, dropout, output_stride } = shape;
         let projector = |from| Projector::new(from, dim, dropout, device);

@@ -17,10 +17,12 @@ const BINS: [usize; 4] = [1, 2, 3, 6];
 /// `[batch, c, h, w]` -> `[batch, 2 c, h, w]`: the map, and four maps of `c / 4` channels.
 #[derive(Module, Debug)]
 pub struct Ppm {
+    /// The 1x1 of each bin, smallest bin first.
     pub branches: Vec<ConvNorm>,
 }
 
 impl Ppm {
+    /// A pyramid over a map of `from` channels, with fresh weights.
     pub fn new(from: usize, device: &Device) -> Self {
         let branch = |_| ConvNorm::new(Conv::new(from, from / BINS.len(), 1), device);
         Self { branches: BINS.iter().map(branch).collect() }

@@ -11,12 +11,16 @@ use crate::{
 /// `[batch, from, h, w]` -> `[batch, dim, h, w]`.
 #[derive(Module, Debug)]
 pub struct Projector {
+    /// The 3x3 with batch-norm.
     pub conv: ConvNorm,
+    /// Of whole channels, in training.
     pub dropout: Dropout2d,
+    /// The last 1x1, with bias.
     pub out: Conv2d,
 }
 
 impl Projector {
+    /// With fresh weights.
     pub fn new(from: usize, dim: usize, dropout: f64, device: &Device) -> Self {
         Self {
             conv: ConvNorm::new(Conv::new(from, dim, 3), device),

@@ -45,7 +45,9 @@ pub enum StrideOn {
 pub struct ResNetConfig {
     /// 10, 18, 34 (two 3x3 per block), 50, 101 or 152 (bottlenecks).
     pub depth: usize,
+    /// The first convolutions.
     pub stem: Stem,
+    /// Which convolution of a bottleneck carries the stride.
     pub stride_on: StrideOn,
     /// 8, 16 or 32.
     pub output_stride: usize,
@@ -274,10 +276,15 @@ impl BlockShape {
 /// A residual network. See the module's head for shapes.
 #[derive(Module, Debug)]
 pub struct ResNet {
+    /// The first convolutions, before the max pooling.
     pub stem: Vec<ConvNorm>,
+    /// Blocks at stride 4.
     pub layer1: Vec<Block>,
+    /// Blocks at stride 8.
     pub layer2: Vec<Block>,
+    /// Blocks at stride 16, or dilated by 2.
     pub layer3: Vec<Block>,
+    /// Blocks at stride 32, or dilated.
     pub layer4: Vec<Block>,
 }
 
@@ -304,7 +311,9 @@ impl Describe for ResNet {
 #[derive(Module, Debug)]
 #[allow(clippy::large_enum_variant)] // a few dozen per network, all of one kind
 pub enum Block {
+    /// Of depths below 50.
     Basic(Basic),
+    /// Of depth 50 and more.
     Bottleneck(Bottleneck),
 }
 
@@ -339,10 +348,15 @@ impl Block {
 /// Two 3x3 convolutions and a shortcut.
 #[derive(Module, Debug)]
 pub struct Basic {
+    /// The first convolution.
     pub conv1: Conv2d,
+    /// Its normalisation.
     pub bn1: BatchNorm,
+    /// The second convolution.
     pub conv2: Conv2d,
+    /// Its normalisation.
     pub bn2: BatchNorm,
+    /// The 1x1 on the shortcut, if the block changes size or channels.
     pub downsample: Option<ConvNorm>,
 }
 
@@ -364,12 +378,19 @@ impl Basic {
 /// 1x1 down, 3x3, 1x1 up by four, and a shortcut.
 #[derive(Module, Debug)]
 pub struct Bottleneck {
+    /// The first convolution.
     pub conv1: Conv2d,
+    /// Its normalisation.
     pub bn1: BatchNorm,
+    /// The second convolution.
     pub conv2: Conv2d,
+    /// Its normalisation.
     pub bn2: BatchNorm,
+    /// The third convolution.
     pub conv3: Conv2d,
+    /// Its normalisation.
     pub bn3: BatchNorm,
+    /// The 1x1 on the shortcut, if the block changes size or channels.
     pub downsample: Option<ConvNorm>,
 }
 

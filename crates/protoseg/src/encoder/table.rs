@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Stem, StrideOn,
+    efficientnet_lite::EfficientNetLiteConfig,
+    inverted_residual::InvertedResiduals,
+    mobilenet::MobileNetV2Config,
     resnet::{ResNet, ResNetConfig},
     vgg::{Vgg, VggConfig},
 };
@@ -23,6 +26,8 @@ use crate::{
 families! {
     ResNet(ResNetConfig => ResNet),
     Vgg16(VggConfig => Vgg),
+    EfficientNetLite(EfficientNetLiteConfig => InvertedResiduals),
+    MobileNetV2(MobileNetV2Config => InvertedResiduals),
 }
 
 /// What a family of encoders says of itself. The type is the configuration of one of its members.

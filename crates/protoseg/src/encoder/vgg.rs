@@ -112,6 +112,7 @@ pub struct VggBlock {
 /// VGG-16. See the module's head.
 #[derive(Module, Debug)]
 pub struct Vgg {
+    /// The five blocks.
     pub blocks: Vec<VggBlock>,
     /// Stride of the pooling after the fourth block.
     last_pool_stride: usize,

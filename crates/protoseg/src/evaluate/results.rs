@@ -7,7 +7,9 @@ use protoseg_data::Benchmark;
 use serde::Serialize;
 
 use super::{Cell, Evaluated, Evaluation};
-use crate::{memory, model::Model};
+use protoseg_data::peak_memory;
+
+use crate::model::Model;
 
 /// All that is known after an evaluation. Serialise it to get `results.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -118,7 +120,7 @@ impl Results {
             protocol: plan.protocol,
             size: evaluated.size,
             seconds: elapsed.as_secs_f64(),
-            peak_memory: memory::peak(),
+            peak_memory: peak_memory(),
             trained_method: manifest.method.name(),
             architecture: manifest.network.describe(),
             novel_pixels_in_training: manifest.training.novel_pixels,
@@ -153,7 +155,7 @@ impl Results {
         let mut notes = Vec::new();
         if self.images < self.images_in_split {
             notes.push(format!(
-                "only {} of {} images were judged: this is no result of the benchmark",
+                "only {} of {} images were evaluated: this is not a result of the benchmark",
                 self.images, self.images_in_split
             ));
         }

@@ -82,8 +82,12 @@ impl<'a> Graph<'a> {
         self.norm(&layer.bn, convolved)
     }
 
+    pub fn activation(&mut self, activation: Activation, x: Node) -> Node {
+        self.push(self.after(x, "activation"), Op::Activation(activation), vec![x])
+    }
+
     pub fn relu(&mut self, x: Node) -> Node {
-        self.push(self.after(x, "relu"), Op::Activation(Activation::Relu), vec![x])
+        self.activation(Activation::Relu, x)
     }
 
     pub fn add(&mut self, x: Node, y: Node) -> Node {

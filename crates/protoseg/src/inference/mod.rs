@@ -54,6 +54,7 @@ pub struct StepProfile {
     pub macs: u64,
     /// Those that are computed: fewer by Winograd's algorithm or the pyramid shortcut.
     pub computed_macs: u64,
+    /// What it took.
     pub time: Duration,
 }
 

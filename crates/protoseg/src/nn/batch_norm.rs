@@ -11,34 +11,60 @@ use burn::{
 
 use crate::bridge::{Then, norm_eval, norm_train};
 
-/// Added to the variance before its root is taken.
-const EPSILON: f64 = 1e-5;
-/// Share of the newest batch in the running statistics.
-const MOMENTUM: f64 = 0.1;
+/// What published networks set differently.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct NormSettings {
+    /// Added to the variance before its root is taken.
+    pub epsilon: f64,
+    /// Share of the newest batch in the running statistics.
+    pub momentum: f64,
+}
+
+impl Default for NormSettings {
+    /// PyTorch's.
+    fn default() -> Self {
+        Self { epsilon: 1e-5, momentum: 0.1 }
+    }
+}
 
 /// Normalises each channel of `[batch, channels, height, width]`: by the batch's statistics while training (an
 /// autodiff device and `training` enabled), else by the running ones.
 #[derive(Module, Debug)]
 pub struct BatchNorm {
+    /// Scale per channel.
     pub weight: Param<Tensor<1>>,
+    /// Shift per channel.
     pub bias: Param<Tensor<1>>,
+    /// Mean per channel over the batches so far.
     pub running_mean: RunningState<Tensor<1>>,
+    /// Unbiased variance per channel over the batches so far.
     pub running_var: RunningState<Tensor<1>>,
     /// Cleared by [`Module::freeze`]: a frozen layer neither uses nor updates batch statistics.
     pub training: Param<Flag>,
+    epsilon: f64,
+    momentum: f64,
 }
 
 impl BatchNorm {
+    /// With scale 1 and shift 0.
     pub fn new(channels: usize, device: &Device) -> Self {
+        let NormSettings { epsilon, momentum } = NormSettings::default();
         Self {
             weight: Initializer::Ones.init([channels], device),
             bias: Initializer::Zeros.init([channels], device),
             running_mean: RunningState::new(Tensor::zeros([channels], device)),
             running_var: RunningState::new(Tensor::ones([channels], device)),
             training: Param::from_bool(true),
+            epsilon,
+            momentum,
         }
     }
 
+    pub(crate) fn with(self, NormSettings { epsilon, momentum }: NormSettings) -> Self {
+        Self { epsilon, momentum, ..self }
+    }
+
+    /// The normalised maps.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         self.forward_then(input, Then::default())
     }
@@ -46,7 +72,8 @@ impl BatchNorm {
     /// The running statistics as `y = scale x + shift`, one of each per channel.
     pub(crate) fn scale_and_shift(&self) -> (Vec<f32>, Vec<f32>) {
         let variance = self.running_var.value();
-        let scale = self.weight.val().to_device(&variance.device()) / variance.add_scalar(EPSILON).sqrt();
+        let scale =
+            self.weight.val().to_device(&variance.device()) / variance.add_scalar(self.epsilon).sqrt();
         let shift = self.bias.val() - self.running_mean.value() * scale.clone();
         let values = |tensor: Tensor<1>| tensor.try_into_vec_as().expect("statistics are f32");
         (values(scale), values(shift))
@@ -60,26 +87,27 @@ impl BatchNorm {
             let device = input.device();
             let mean = self.running_mean.value().to_device(&device);
             let var = self.running_var.value().to_device(&device);
-            norm_eval(input, [self.weight.val(), self.bias.val(), mean, var], EPSILON, then)
+            norm_eval(input, [self.weight.val(), self.bias.val(), mean, var], self.epsilon, then)
         }
     }
 
     fn forward_train(&self, input: Tensor<4>, then: Then) -> Tensor<4> {
         let [batch, _, height, width] = input.dims();
         let n = (batch * height * width) as f64;
-        // One value a channel has no unbiased variance; its biased one, zero, is kept as it is.
+        // One value per channel has no unbiased variance; its biased one, zero, is kept as it is.
         let unbiased = n / (n - 1.0).max(1.0);
-        let (output, mean, variance) = norm_train(input, self.weight.val(), self.bias.val(), EPSILON, then);
-        update(&self.running_mean, mean);
-        update(&self.running_var, variance.mul_scalar(unbiased));
+        let (output, mean, variance) =
+            norm_train(input, self.weight.val(), self.bias.val(), self.epsilon, then);
+        update(&self.running_mean, mean, self.momentum);
+        update(&self.running_var, variance.mul_scalar(unbiased), self.momentum);
         output
     }
 }
 
-fn update(running: &RunningState<Tensor<1>>, batch: Tensor<1>) {
+fn update(running: &RunningState<Tensor<1>>, batch: Tensor<1>, momentum: f64) {
     let batch = batch.detach();
     let old = running.value_sync().to_device(&batch.device());
-    running.update((old.mul_scalar(1.0 - MOMENTUM) + batch.mul_scalar(MOMENTUM)).detach());
+    running.update((old.mul_scalar(1.0 - momentum) + batch.mul_scalar(momentum)).detach());
     // Without this, whoever reads or saves the module next would see the value from one step earlier.
     running.value_sync();
 }
@@ -113,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_value_a_channel_stays_finite() {
+    fn a_single_value_per_channel_stays_finite() {
         let device = cpu().autodiff();
         let norm = BatchNorm::new(2, &device);
         let out = norm.forward(Tensor::<4>::full([1, 2, 1, 1], 7.0, &device));

@@ -9,9 +9,9 @@ use burn::{
     tensor::Device,
 };
 
-use super::BatchNorm;
+use super::{BatchNorm, NormSettings};
 
-/// A square convolution, padded so that stride 1 keeps the size.
+/// A square convolution, padded so that stride 1 keeps the size unless said otherwise.
 #[derive(Clone, Copy)]
 pub(crate) struct Conv {
     pub from: usize,
@@ -20,11 +20,14 @@ pub(crate) struct Conv {
     pub stride: usize,
     pub dilation: usize,
     pub bias: bool,
+    pub groups: usize,
+    /// Zeros above and left, and below and right.
+    pub padding: Option<(usize, usize)>,
 }
 
 impl Conv {
     pub const fn new(from: usize, to: usize, kernel: usize) -> Self {
-        Self { from, to, kernel, stride: 1, dilation: 1, bias: false }
+        Self { from, to, kernel, stride: 1, dilation: 1, bias: false, groups: 1, padding: None }
     }
 
     pub const fn stride(self, stride: usize) -> Self {
@@ -39,12 +42,23 @@ impl Conv {
         Self { bias: true, ..self }
     }
 
+    /// Every channel by itself.
+    pub const fn depthwise(self) -> Self {
+        Self { groups: self.from, ..self }
+    }
+
+    pub const fn padding(self, before: usize, after: usize) -> Self {
+        Self { padding: Some((before, after)), ..self }
+    }
+
     fn config(self) -> Conv2dConfig {
-        let pad = self.dilation * (self.kernel - 1) / 2;
+        let same = self.dilation * (self.kernel - 1) / 2;
+        let (before, after) = self.padding.unwrap_or((same, same));
         Conv2dConfig::new([self.from, self.to], [self.kernel; 2])
             .with_stride([self.stride; 2])
             .with_dilation([self.dilation; 2])
-            .with_padding(PaddingConfig2d::Explicit(pad, pad, pad, pad))
+            .with_padding(PaddingConfig2d::Explicit(before, before, after, after))
+            .with_groups(self.groups)
             .with_bias(self.bias)
     }
 
@@ -64,7 +78,9 @@ impl Conv {
 /// A convolution without bias and the batch normalisation after it.
 #[derive(Module, Debug)]
 pub struct ConvNorm {
+    /// The convolution.
     pub conv: Conv2d,
+    /// Its normalisation.
     pub bn: BatchNorm,
 }
 
@@ -75,5 +91,10 @@ impl ConvNorm {
 
     pub(crate) fn new_he(conv: Conv, device: &Device) -> Self {
         Self { conv: conv.init_he(device), bn: BatchNorm::new(conv.to, device) }
+    }
+
+    /// With other settings of the batch normalisation.
+    pub(crate) fn with_norm(self, settings: NormSettings) -> Self {
+        Self { bn: self.bn.with(settings), ..self }
     }
 }

@@ -9,16 +9,20 @@ use burn::{
 /// dropout drops single values, which convolutions with overlapping windows fill in from their neighbours.
 #[derive(Module, Debug)]
 pub struct Dropout2d {
+    /// How often a channel is dropped.
     pub p: f64,
+    /// Whether it acts at all.
     pub training: Param<Flag>,
 }
 
 impl Dropout2d {
+    /// Drops channels with this probability.
     pub fn new(p: f64) -> Self {
         assert!((0.0..1.0).contains(&p), "dropout probability {p} is not in [0, 1)");
         Self { p, training: Param::from_bool(true) }
     }
 
+    /// The maps, some of their channels zero.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         let device = input.device();
         if self.p == 0.0 || !device.is_autodiff() || !self.training.is_enabled() {

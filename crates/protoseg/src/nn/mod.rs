@@ -11,4 +11,5 @@ pub use conv_norm::ConvNorm;
 pub use dropout2d::Dropout2d;
 pub use resize::{resize_centred, resize_centred_weights, upsample};
 
+pub(crate) use batch_norm::NormSettings;
 pub(crate) use conv_norm::Conv;

@@ -1,46 +1,60 @@
-//! What a run says while it goes on. The library sends; whoever runs it shows and stores.
+//! Events of a run. The library sends them; whoever runs it shows and stores them.
 
 use std::{io, path::PathBuf};
 
 use protoseg_core::{Image, RowMap};
 use serde::{Deserialize, Serialize};
 
-/// One thing that happened, one JSON object a line in the run's `metrics.jsonl`.
+/// Something that happened; one JSON object per line in the run's `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// The first event of a run, and of each time it is resumed.
     Start(Start),
+    /// A step is done.
     Step(StepEvent),
+    /// An epoch is done.
     Epoch(EpochEvent),
+    /// The network was validated.
     Validation(Validation),
     /// A checkpoint is complete on disk.
     Checkpoint {
+        /// After this step.
         step: usize,
+        /// Where it is.
         path: PathBuf,
     },
     /// Something the user should know that does not end the run.
     Warning {
+        /// What to know.
         text: String,
     },
     /// The last event of a run that was not interrupted.
     End(End),
 }
 
+/// What a run is, when it begins or goes on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// Of these events: `protoseg.train/1`.
     pub schema: String,
+    /// The data set.
     pub data: String,
+    /// Its fold.
     pub fold: usize,
+    /// The method, by name.
     pub method: String,
     /// The network in words.
     pub network: String,
+    /// Where it runs.
     pub device: String,
+    /// Everything random follows from it.
     pub seed: u64,
     /// Training images.
     pub images: usize,
+    /// Passes over the training images.
     pub epochs: usize,
+    /// Batches in an epoch.
     pub steps_per_epoch: usize,
     /// Steps of the whole run.
     pub steps: usize,
@@ -48,11 +62,14 @@ pub struct Start {
     pub from_step: usize,
 }
 
+/// What a step was like.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepEvent {
     /// Both counted from 1.
     pub epoch: usize,
+    /// Steps done, counted from 1.
     pub step: usize,
+    /// What is minimised.
     pub loss: f32,
     /// Of the classifier that the method forms.
     pub main_loss: f32,
@@ -61,33 +78,44 @@ pub struct StepEvent {
     pub aux_loss: Option<f32>,
     /// Rate of the encoder.
     pub rate: f64,
+    /// Speed.
     pub images_per_second: f64,
 }
 
 /// Means over an epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochEvent {
+    /// Counted from 1.
     pub epoch: usize,
+    /// Steps done, counted from 1.
     pub step: usize,
+    /// What is minimised.
     pub loss: f64,
+    /// Of the classifier that the method forms.
     pub main_loss: f64,
+    /// Of the auxiliary head, unweighted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aux_loss: Option<f64>,
     /// Of training alone.
     pub seconds: f64,
+    /// Speed.
     pub images_per_second: f64,
 }
 
 /// Base classes on images that were not trained on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Validation {
+    /// Counted from 1.
     pub epoch: usize,
+    /// Steps done, counted from 1.
     pub step: usize,
     /// What was looked at: `holdout`, or the name of a split.
     pub on: String,
+    /// How many images.
     pub images: usize,
     /// In percent, like all that follows.
     pub base_miou: f64,
+    /// Share of labelled pixels that are right.
     pub pixel_accuracy: f64,
     /// Name and IoU of each base class; none where it did not occur.
     pub iou: Vec<(String, Option<f64>)>,
@@ -95,29 +123,38 @@ pub struct Validation {
     pub best: bool,
 }
 
+/// What a run came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct End {
+    /// Steps done, counted from 1.
     pub step: usize,
     /// Since the start or the resumption.
     pub seconds: f64,
     /// Of this process, where the system tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
+    /// The model after the last step.
     pub last: PathBuf,
+    /// The best model by validation.
     pub best: PathBuf,
 }
 
 /// An image with its truth and its prediction, labels in rows, all of one size.
 #[derive(Clone, Debug)]
 pub struct Shown {
+    /// Its name in the data set.
     pub name: String,
+    /// The picture.
     pub image: Image,
+    /// Its labels.
     pub truth: RowMap,
+    /// What the network makes of it.
     pub predicted: RowMap,
 }
 
-/// Who is told. An error ends the run: a full disk must not pass unseen.
+/// Follows a run. An error ends the run: a full disk must not go unnoticed.
 pub trait Watch {
+    /// Something happened.
     fn event(&mut self, event: &Event) -> io::Result<()>;
 
     /// The same few images each time, as the network predicts them after an epoch.

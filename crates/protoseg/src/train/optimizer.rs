@@ -47,13 +47,16 @@ pub struct OptimizerSettings {
     pub lr: f64,
     /// The rate of everything else, over the encoder's.
     pub head_factor: f64,
+    /// Of SGD; beta 1 of AdamW.
     pub momentum: f64,
     /// Of every parameter.
     pub weight_decay: f64,
     /// Exponent of the rate's fall.
     pub power: f64,
+    /// The rule.
     #[serde(rename = "kind")]
     pub optimizer: OptimizerKind,
+    /// How the rate falls.
     pub schedule: Schedule,
     /// Over these first steps the rate rises evenly to where the schedule has it.
     pub warmup_steps: usize,
@@ -80,6 +83,7 @@ impl OptimizerSettings {
         }
     }
 
+    /// Checks every value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let above_zero = [("optimizer.lr", self.lr), ("optimizer.head_factor", self.head_factor)];
         for (key, value) in above_zero {

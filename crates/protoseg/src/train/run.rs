@@ -9,18 +9,18 @@ use std::{
 
 use burn::tensor::{Device, Tensor, TensorData};
 use protoseg_core::{Classes, Confusion, NovelPixels, Preprocess, Remap, RowMap, seed};
-use protoseg_data::{Batch, Benchmark, DataError, LoadError, Loader, LoaderOptions, scan};
+use protoseg_data::{Batch, Benchmark, DataError, LoadError, Loader, LoaderOptions, peak_memory, scan};
 
 use super::{
     End, EpochEvent, Event, HOLDOUT, NO_VALIDATION, Plan, Start, StepEvent, StepReport, TrainError, Trainer,
     TrainerConfig, Watch,
     checkpoint::{Checkpoints, Progress, Resumed, Sums},
     folder::{BEST_FILE, CHECKPOINT_FOLDER, LAST_FILE, PLAN_FILE},
-    validate::{Judge, ValidationImage},
+    validate::{ValidationImage, Validator},
 };
 use crate::{
     config::NetworkConfig,
-    device, memory,
+    device,
     method::{BaseClasses, Images, Method, TrainingBatch},
     model::{Manifest, Model, Training},
     network::Network,
@@ -37,9 +37,11 @@ const HOLDOUT_STREAM: u64 = 0x686F_6C64;
 
 /// How a run ended.
 pub enum Outcome {
+    /// All steps are done.
     Finished(End),
     /// On request, after this step, with everything saved.
     Stopped {
+        /// The last step that was done.
         step: usize,
     },
 }
@@ -66,7 +68,7 @@ struct CropBatch {
     samples: Vec<usize>,
 }
 
-/// What a run learns from and is judged by.
+/// What a run learns from and is validated on.
 struct Data {
     benchmark: Arc<Benchmark>,
     loader: Crops,
@@ -151,6 +153,7 @@ impl Run {
         self.progress.step
     }
 
+    /// Where everything of the run is.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -160,10 +163,12 @@ impl Run {
         self.data.benchmark.val.as_deref() == Some(self.plan.validation.on.as_str())
     }
 
+    /// What the run is to do.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
+    /// What its models say of themselves.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -272,7 +277,7 @@ impl Run {
         Ok(())
     }
 
-    /// Judges the network, keeps it if it is the best so far, and shows what it makes of a few images.
+    /// Validates the network, keeps it if it is the best so far, and shows what it makes of a few images.
     fn validate(&mut self, epoch: usize, watch: &mut dyn Watch) -> Result<(), TrainError> {
         let on = self.plan.validation.on.clone();
         let selected = match on.as_str() {
@@ -285,12 +290,12 @@ impl Run {
             }
         };
         let model = self.model(selected);
-        let judge = Judge::new(&model)?;
+        let validator = Validator::new(&model)?;
         if !self.data.validation.is_empty() {
             let mut counts = Confusion::new(self.manifest.classes.rows().len());
-            self.data.validation.iter().for_each(|looked| judge.count(looked, &mut counts));
+            self.data.validation.iter().for_each(|looked| validator.count(looked, &mut counts));
             let mut validation =
-                judge.judge(&counts, self.data.validation.len(), &on, epoch, self.progress.step);
+                validator.scores(&counts, self.data.validation.len(), &on, epoch, self.progress.step);
             validation.best = self.progress.best.is_none_or(|best| validation.base_miou > best);
             if validation.best {
                 model.save(&self.folder.join(BEST_FILE))?;
@@ -298,7 +303,7 @@ impl Run {
             }
             self.tell(watch, &Event::Validation(validation))?;
         }
-        let shown: Vec<_> = self.data.shown.iter().map(|looked| judge.show(looked)).collect();
+        let shown: Vec<_> = self.data.shown.iter().map(|looked| validator.show(looked)).collect();
         watch.shown(epoch, &shown).map_err(|source| self.cannot_write(source))
     }
 
@@ -317,7 +322,7 @@ impl Run {
         let end = End {
             step: self.progress.step,
             seconds: started.elapsed().as_secs_f64(),
-            peak_memory: memory::peak(),
+            peak_memory: peak_memory(),
             last,
             best,
         };
@@ -377,9 +382,9 @@ impl Data {
     ) -> Result<Self, TrainError> {
         let (table, fold) = (benchmark.dataset.classes(), benchmark.fold(plan.data.fold)?);
         let remap = Remap::for_base_training(table, fold, novel_pixels)?;
-        let judged = Remap::for_base_training(table, fold, NovelPixels::Ignore)?;
+        let validated = Remap::for_base_training(table, fold, NovelPixels::Ignore)?;
         let look = |&index: &usize| -> Result<ValidationImage, DataError> {
-            let (image, label) = benchmark.load_rows(index, &judged)?;
+            let (image, label) = benchmark.load_rows(index, &validated)?;
             Ok(ValidationImage { name: benchmark.dataset.samples()[index].name.clone(), image, label })
         };
         let mut kept =

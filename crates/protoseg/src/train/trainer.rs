@@ -17,7 +17,7 @@ use crate::{
     weights::with_ids_by_name,
 };
 
-/// What a trainer is told once.
+/// Everything that stays the same from step to step.
 #[derive(Clone, Debug)]
 pub struct TrainerConfig {
     /// The method, which turns batches into losses.
@@ -76,8 +76,11 @@ pub struct StepReport {
     pub step: usize,
     /// The encoder's rate.
     pub rate: f64,
+    /// What is minimised.
     pub loss: f32,
+    /// The method's main term.
     pub main_loss: f32,
+    /// Its second term, unweighted.
     pub aux_loss: Option<f32>,
 }
 

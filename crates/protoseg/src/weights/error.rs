@@ -4,19 +4,58 @@ use std::{fmt, io, path::PathBuf};
 
 /// A file of weights that cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WeightsError {
+    /// The file cannot be read.
     #[error("cannot read `{}`: {source}\nhint: check the path and its permissions", path.display())]
-    Read { path: PathBuf, source: io::Error },
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file cannot be written.
     #[error("cannot write `{}`: {source}\nhint: check the folder's permissions and the free space", path.display())]
-    Write { path: PathBuf, source: io::Error },
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is not of a format that is read.
     #[error("`{}` is not a file of weights: {reason}\nhint: expected a .pth or .safetensors file", path.display())]
-    Format { path: PathBuf, reason: String },
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Names or shapes do not fit the network.
     #[error("`{}` does not fit the network{wrong}", path.display())]
-    Mismatch { path: PathBuf, wrong: Box<Mismatch> },
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// Everything that does not fit.
+        wrong: Box<Mismatch>,
+    },
+    /// A value is not a finite number.
     #[error("`{}`: tensor `{tensor}` holds {value}\nhint: the file is damaged or its training diverged", path.display())]
-    NotFinite { path: PathBuf, tensor: String, value: f32 },
+    NotFinite {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// The value.
+        value: f32,
+    },
+    /// The tensors are not those of a known network.
     #[error("`{}`: {reason}", path.display())]
-    Layout { path: PathBuf, reason: String },
+    Layout {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
 }
 
 /// Everything that keeps a file from fitting a network.

@@ -18,6 +18,7 @@ use super::{WeightsError, pickle};
 
 /// The tensors of a file by name.
 pub struct TensorFile {
+    /// Where it is.
     pub path: PathBuf,
     /// What a safetensors file says of itself; empty for `.pth`.
     pub metadata: HashMap<String, String>,
@@ -48,7 +49,7 @@ const STATE_DICT_KEYS: [&str; 3] = ["state_dict.", "model_state_dict.", "model."
 const PARALLEL_PREFIX: &str = "module.";
 
 impl TensorFile {
-    /// Lists a file. Its format is told by its content, not by its name.
+    /// Lists a file. Its content says which format it has, not its name.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let read = |source| WeightsError::Read { path: path.to_path_buf(), source };
         let mut file = File::open(path).map_err(read)?;
@@ -68,10 +69,12 @@ impl TensorFile {
         Ok(Self { path: path.to_path_buf(), metadata, tensors })
     }
 
+    /// Names of all tensors, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
 
+    /// Shape of a tensor, if it is there.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         self.tensors.get(name).map(|tensor| tensor.shape.as_slice())
     }
@@ -134,7 +137,7 @@ fn open_safetensors(mut file: File, path: &Path) -> Result<(HashMap<String, Stri
     file.read_exact(&mut header).map_err(read)?;
     // Checks offsets, shapes and types against each other.
     let header: Metadata = serde_json::from_slice(&header)
-        .map_err(|error| wrong(format!("its header is no safetensors header: {error}")))?;
+        .map_err(|error| wrong(format!("its header is not a safetensors header: {error}")))?;
     let data = 8 + size;
     if data + header.data_len() as u64 != length {
         let missing = format!("its tensors need {} bytes, it has {}", header.data_len(), length - data);

@@ -8,7 +8,9 @@ use protoseg::{
     config::NetworkConfig,
     decoder::DecoderKind,
     device::cpu,
-    encoder::{EncoderConfig, ResNetConfig, Stem, StrideOn, VggConfig},
+    encoder::{
+        EfficientNetLiteConfig, EncoderConfig, MobileNetV2Config, ResNetConfig, Stem, StrideOn, VggConfig,
+    },
     inference::Extractor,
     method::{Method, capl::Capl},
     network::Network,
@@ -83,6 +85,30 @@ fn vgg_is_the_same_in_use() {
         let config =
             NetworkConfig { encoder, decoder: DecoderKind::Project, dim: 24, ..NetworkConfig::pspnet(10) };
         compare(&config, [33, 49], &format!("VGG at stride {output_stride}"));
+    }
+}
+
+#[test]
+fn networks_of_inverted_residuals_are_the_same_in_use() {
+    let decoders = [
+        DecoderKind::PspNet,
+        DecoderKind::DeepLabV3,
+        DecoderKind::Fcn,
+        DecoderKind::Project,
+        DecoderKind::Identity,
+    ];
+    for output_stride in [8, 16, 32] {
+        for encoder in [
+            EncoderConfig::EfficientNetLite(EfficientNetLiteConfig { variant: 0, output_stride }),
+            EncoderConfig::MobileNetV2(MobileNetV2Config { output_stride }),
+        ] {
+            for decoder in decoders {
+                let dim = if decoder == DecoderKind::Identity { encoder.channels()[1] } else { 24 };
+                let config =
+                    NetworkConfig { encoder: encoder.clone(), decoder, dim, ..NetworkConfig::pspnet(10) };
+                compare(&config, [65, 97], &format!("{decoder:?} on {encoder:?}"));
+            }
+        }
     }
 }
 

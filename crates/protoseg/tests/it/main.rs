@@ -2,6 +2,8 @@
 
 mod ablation;
 mod class_pack;
+mod efficientnet;
+mod examples;
 mod fixture;
 mod golden;
 mod inference;

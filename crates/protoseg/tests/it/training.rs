@@ -15,7 +15,7 @@ use protoseg::{
         capl::{Ablation, Capl, Preset},
     },
     network::Network,
-    train::{OptimizerSettings, StepReport, Trainer, TrainerConfig},
+    train::{NetworkPlan, OptimizerSettings, StepReport, Trainer, TrainerConfig},
 };
 use protoseg_testing::{assert_close, stream};
 
@@ -81,6 +81,21 @@ fn the_loss_falls_and_a_run_repeats_bit_for_bit() {
         values(trained.method.capl().classifier.val()),
         values(trained_again.method.capl().classifier.val())
     );
+}
+
+#[test]
+fn networks_of_depthwise_convolutions_learn() {
+    for encoder in ["efficientnet-lite0", "mobilenetv2"] {
+        let mut plan =
+            NetworkPlan { output_stride: Some(8), dim: 16, dropout: 0.0, ..NetworkPlan::default() };
+        plan.set_arch(&format!("fcn-{encoder}")).unwrap();
+        let network = plan.config(plan.encoder_config(None).unwrap());
+        let network = network.init(&method(), &cpu()).unwrap().materialize();
+        let (reports, _) = run(network, config(16));
+        let mean = |part: &[StepReport]| part.iter().map(|step| step.loss).sum::<f32>() / part.len() as f32;
+        let (first, last) = (mean(&reports[..4]), mean(&reports[12..]));
+        assert!(last < 0.8 * first, "{encoder}: from {first} to {last}");
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ impl Parts {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Ablation {
+    /// A plain cosine classifier.
     Baseline,
     /// Baseline with fake novel rows in training.
     BaselinePlus,
@@ -60,6 +61,7 @@ impl Ablation {
         Self::Capl,
     ];
 
+    /// What acts in training.
     pub fn training(self) -> Parts {
         match self {
             Self::Baseline | Self::CaplTe => Parts::PLAIN,
@@ -72,6 +74,7 @@ impl Ablation {
         }
     }
 
+    /// What acts at registration and on an image.
     pub fn inference(self) -> Parts {
         let parts = |sce, dqce| Parts { fake_novel: false, sce, dqce };
         match self {
@@ -104,10 +107,11 @@ impl fmt::Display for Ablation {
     }
 }
 
-/// A name that is no row of the table.
+/// A name that is not a row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("method `{name}` is unknown\nhint: one of {}", Ablation::ALL.map(|row| row.to_string()).join(", "))]
+#[error("there is no method `{name}`\nhint: choose one of {}", Ablation::ALL.map(|row| row.to_string()).join(", "))]
 pub struct UnknownAblation {
+    /// The name that was asked for.
     pub name: String,
 }
 

@@ -15,7 +15,9 @@ use crate::method::cosine::scores;
 /// How prototypes follow the query.
 #[derive(Clone, Copy)]
 pub struct Dqce<'a> {
+    /// G_qry.
     pub gate: Gate,
+    /// Its network, if it has one.
     pub mlp: Option<&'a GammaMlp>,
 }
 

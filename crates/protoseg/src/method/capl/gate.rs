@@ -45,7 +45,7 @@ impl Gate {
     pub const UNTRAINED: Self = Self::Constant(0.5);
 
     /// The weight of each class: `learned` and `new` are `[.., classes, d]`, the result `[.., classes, 1]`. `mlp` is the
-    /// network behind [`Gate::Mlp`].
+    /// network of [`Gate::Mlp`].
     pub fn weight<const D: usize>(
         self,
         learned: Tensor<D>,
@@ -76,10 +76,12 @@ pub struct GammaMlp {
     pub hidden: Param<Tensor<2>>,
     /// W2, `[1, d]`.
     pub out: Param<Tensor<2>>,
+    /// Of W2.
     pub bias: Param<Tensor<1>>,
 }
 
 impl GammaMlp {
+    /// With fresh weights.
     pub fn new(dim: usize, device: &Device) -> Self {
         let uniform = |fan_in: usize| {
             let bound = 1.0 / (fan_in as f64).sqrt();

@@ -133,14 +133,19 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
+    /// What produced the released models.
     Reference,
+    /// The equations as printed.
     Paper,
+    /// Ours: both terms of (7) count alike.
     Balanced,
 }
 
 impl Preset {
+    /// Every preset.
     pub const ALL: [Self; 3] = [Self::Reference, Self::Paper, Self::Balanced];
 
+    /// Its options.
     pub fn options(self) -> Options {
         match self {
             Self::Reference => Options {
@@ -189,6 +194,7 @@ impl Preset {
         Self::ALL.into_iter().find(same_use)
     }
 
+    /// What the command line calls it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reference => "reference",

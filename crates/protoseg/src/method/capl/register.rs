@@ -29,13 +29,16 @@ pub struct ClassSum {
 pub struct SupportSums {
     /// Row of the novel class that the image is a support of.
     pub novel: u16,
+    /// One entry per class.
     pub sums: Vec<ClassSum>,
 }
 
 /// How base rows are enriched.
 #[derive(Clone, Copy)]
 pub struct Sce<'a> {
+    /// G_sup.
     pub gate: Gate,
+    /// Its network, if it has one.
     pub mlp: Option<&'a GammaMlp>,
 }
 

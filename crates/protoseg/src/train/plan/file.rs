@@ -12,13 +12,34 @@ use crate::config::ConfigError;
 
 /// A plan that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PlanError {
+    /// The file cannot be read.
     #[error("cannot read `{}`: {source}", path.display())]
-    Read { path: PathBuf, source: io::Error },
-    #[error("`{}` is no plan for training\n{reason}", path.display())]
-    Format { path: PathBuf, reason: String },
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is not a plan.
+    #[error("`{}` is not a plan for training\n{reason}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A value in the file is impossible.
     #[error("`{}`, line {line}: {source}", path.display())]
-    Value { path: PathBuf, line: usize, source: ConfigError },
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What the system says.
+        source: ConfigError,
+    },
     /// Not in the file: from a flag or a default.
     #[error(transparent)]
     Given(#[from] ConfigError),
@@ -48,7 +69,7 @@ impl Plan {
         })
     }
 
-    /// Checks a plan; `file` is where it was read from, to name the line of what cannot be.
+    /// Checks a plan; `file` is where it was read from, to name the line of an impossible value.
     pub fn check_file(&self, file: Option<&Path>) -> Result<(), PlanError> {
         let Err(source) = self.check() else { return Ok(()) };
         let line = file.and_then(|file| line_of(&fs::read_to_string(file).ok()?, &source.key));

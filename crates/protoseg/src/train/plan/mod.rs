@@ -31,18 +31,25 @@ use crate::{
 pub struct Plan {
     /// A row of the ablation table.
     pub method: Ablation,
-    /// Where paper and reference differ: which of them to follow.
+    /// Which variant of the method to use where the paper and its reference differ.
     pub preset: Preset,
     /// Everything random follows from it.
     pub seed: u64,
     /// One device, or several that share each batch.
     pub devices: Vec<String>,
+    /// Which images.
     pub data: DataPlan,
+    /// Which network.
     pub network: NetworkPlan,
+    /// How long, and in what pieces.
     pub training: TrainingPlan,
+    /// How weights are moved.
     pub optimizer: OptimizerSettings,
+    /// How crops are varied.
     pub augment: AugmentPlan,
+    /// How the run is checked while it goes on.
     pub validation: ValidationPlan,
+    /// When the run is saved.
     pub checkpoint: CheckpointPlan,
     /// Changes to single options of the preset.
     #[serde(skip_serializing_if = "toml::Table::is_empty")]
@@ -58,6 +65,7 @@ pub struct DataPlan {
     /// The folder of a benchmark that is given by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<PathBuf>,
+    /// Whose novel classes are kept out of training.
     pub fold: usize,
     /// What happens to pixels of novel classes; by default what the data set says.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,6 +83,7 @@ pub struct NetworkPlan {
     /// A name of the table of encoders (`resnet50`, `vgg16`); by default what `init` holds, else `resnet50`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoder: Option<String>,
+    /// From maps to features.
     pub decoder: DecoderKind,
     /// Of a ResNet; by default what `init` holds, else `deep`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,8 +96,11 @@ pub struct NetworkPlan {
     pub output_stride: Option<usize>,
     /// Of a ResNet: all channel counts are multiplied by this.
     pub width: f64,
+    /// Dimension of features and prototypes.
     pub dim: usize,
+    /// Channel dropout in the heads.
     pub dropout: f64,
+    /// Whether there is an auxiliary head.
     pub aux_head: bool,
     /// Weights that the encoder starts from.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,6 +113,7 @@ pub struct NetworkPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingPlan {
+    /// Passes over the training images.
     pub epochs: usize,
     /// Images that one step learns from.
     pub batch: usize,
@@ -123,12 +136,15 @@ pub struct AugmentPlan {
     pub scale: [f64; 2],
     /// Largest rotation to either side in degrees, and how often.
     pub rotate: f64,
+    /// How often a crop is rotated.
     pub rotate_p: f64,
+    /// How often it is blurred.
     pub blur_p: f64,
+    /// How often it is flipped left to right.
     pub flip_p: f64,
 }
 
-/// How the run is judged while it goes on.
+/// How the network is validated while the run goes on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ValidationPlan {
@@ -138,7 +154,7 @@ pub struct ValidationPlan {
     pub share: f64,
     /// Epochs from one to the next.
     pub every: usize,
-    /// At most so many images.
+    /// The most images to validate on.
     pub images: usize,
 }
 
@@ -264,7 +280,7 @@ impl Plan {
         self.training.size.unwrap_or(self.training.crop)
     }
 
-    /// Refuses what cannot be, before anything is read or written.
+    /// Refuses impossible values before anything is read or written.
     pub fn check(&self) -> Result<(), ConfigError> {
         let refuse =
             |key, got: &dyn ToString, expected| Err(ConfigError::new(key, got.to_string(), expected));

@@ -2,19 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use burn::tensor::{Distribution, Tensor};
-use protoseg_core::{Classes, Image, RowMap, ScoreMap};
-
-pub use protoseg_kernels::peak_flops;
-
-use crate::{
+use protoseg::{
     config::{ConfigError, NetworkConfig},
+    core::{Classes, Image, RowMap, ScoreMap},
     device::cpu,
     inference::StepProfile,
-    method::{BaseClasses, Images, Method, TrainingBatch, capl::Capl},
+    method::{BaseClasses, Generalized, Images, Method, TrainingBatch, capl::Capl},
     model::{Manifest, Model, ModelError, Training},
     register::{Classifier, RegisterError},
     segmenter::Segmenter,
+    tensor::{Distribution, Tensor},
     train::{NetworkPlan, OptimizerSettings, Trainer, TrainerConfig},
 };
 
@@ -163,7 +160,7 @@ pub fn register(
             (0..size * size).map(|at| if at % size < size / 2 { row } else { 0 }).collect(),
         );
         for _ in 0..shots {
-            sums.push(times.support.of(|| model.remember(model.features(&image), &label, row, &usage)));
+            sums.push(times.support.of(|| usage.remember(model.features(&image), &label, row, n_base)));
             tell(sums.len());
         }
     }
