@@ -96,7 +96,7 @@ pub enum DataError {
         "`{got}` is neither a benchmark nor a data set\nhint: the benchmarks are {known}; a data set is a folder or a .toml file"
     )]
     UnknownSource { got: String, known: String },
-    #[error("benchmark `{name}` needs the folder that holds it")]
+    #[error("benchmark `{name}` needs its folder\nhint: give the path of the folder that holds it")]
     NeedsRoot { name: String },
     #[error(
         "cannot tell what kind of data set `{path}` is\nhint: describe it in a `protoseg.toml` with `format`, or use one of these layouts: {layouts}"

@@ -365,6 +365,6 @@ fn sources_that_are_nothing() {
     let error = Benchmark::open("pascal-5i", Some(folder.path())).err().unwrap();
     assert_says(
         &error,
-        &["SegmentationClassAug` does not exist", "protoseg data prepare pascal-5i --voc DIR --sbd DIR"],
+        &["SegmentationClassAug` does not exist", "hint: prepare Pascal-5i from VOC 2012 and SBD first"],
     );
 }

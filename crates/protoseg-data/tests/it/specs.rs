@@ -135,7 +135,7 @@ fn mistakes_are_named_with_their_line() {
         (format!("{named}folds = [\"duck\"]\n"), 5, "these are not folds"),
         (format!("{named}folds = \"pascal-5i\"\n"), 5, "fold `0` names class `3`"),
         (format!("{named}novel = [\"duck\"]\nfolds = [[\"cow\"]]\n"), 5, "both `novel` and `folds`"),
-        (format!("{named}image_root = \"x\"\n"), 5, "field `image_root` means nothing for this format"),
+        (format!("{named}image_root = \"x\"\n"), 5, "field `image_root` has no meaning for this format"),
         (format!("{named}background = true\n"), 5, "background is `true`"),
         (format!("{named}background = \"sky\"\n"), 4, "the background `sky` is not among the classes"),
         (format!("{named}ignore = [2]\n"), 4, "id `2` is both class `duck` and an ignored id"),
@@ -152,7 +152,7 @@ fn mistakes_are_named_with_their_line() {
         assert_eq!(got, line, "{text}");
     }
     let error = open("name = 'x'\nformat = 'coco'\nbackground = 'rest'\n").err().unwrap().to_string();
-    assert!(error.contains("line 3: what no shape holds is background by itself"), "{error}");
+    assert!(error.contains("line 3: pixels outside all shapes are background by default"), "{error}");
     let error = open("name = 'x'\nformat = 'voc'\nignore = [0]\n").err().unwrap().to_string();
     assert!(error.contains("line 3: the classes are VOC's own"), "{error}");
     let error = open("name = 'x'\nformat = 'list'\nclasses = ['a']\n").err().unwrap().to_string();
