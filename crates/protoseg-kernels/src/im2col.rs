@@ -134,7 +134,7 @@ fn scatter(shape: &ConvShape, block: &Block, columns: &[f32], map: &mut [f32]) {
     });
 }
 
-/// Where the values of one tap for one output row lie in the map: `len` of them from `start` on, a stride apart, behind
+/// Where the values of one tap for one output row lie in the map: `len` of them from `start` on, a stride apart, after
 /// `skip` that lie in the padding.
 struct Line {
     start: usize,

@@ -13,7 +13,7 @@ pub struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// Rows one behind the other.
+    /// Rows one after the other.
     pub fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
         Self::strided(data, rows, columns, columns)
     }

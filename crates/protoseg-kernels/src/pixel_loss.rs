@@ -134,7 +134,7 @@ impl Work for Band<'_> {
     fn run<S: Simd>(self) {
         let width = self.across.places.len();
         let [grid_height, grid_width] = self.grid;
-        // The old position behind the last one of an axis of one is that one again.
+        // The old position after the last one of an axis of one is that one again.
         let (next_row, next) = (usize::from(grid_height > 1), usize::from(grid_width > 1));
         let mut line = vec![0.0f32; grid_width];
         let mut pixels = vec![0.0f32; self.classes * width];

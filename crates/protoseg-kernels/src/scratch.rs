@@ -9,7 +9,7 @@ use std::{
 /// Buffers that wait for their next use.
 static IDLE: Mutex<Vec<Vec<f32>>> = Mutex::new(Vec::new());
 
-/// Most that wait: a convolution in training holds three at a time, one in use two a thread.
+/// Most that wait: a convolution in training holds three at a time, one in use two per thread.
 fn kept() -> usize {
     (2 * rayon::current_num_threads()).max(3)
 }

@@ -1,6 +1,8 @@
 //! Matrix products whose right side is constant: it is packed once, the left side is read as it lies, and what follows the
 //! product is done before its result leaves the registers.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::{
@@ -16,6 +18,8 @@ pub type Lanes = [f32; 16];
 /// Rows of the right side that are multiplied in one go: their part of a panel stays in the nearest cache. Less of it would
 /// mean sums that are stored and fetched again more often.
 const DEPTH: usize = 512;
+/// Lines of panels that stay in the nearest cache beside what else is used, 16 KiB.
+const SMALL: usize = 256;
 /// Most rows of the left side that one task multiplies: with [`DEPTH`] columns they stay in the second cache.
 const ROWS: usize = 48;
 
@@ -149,14 +153,19 @@ impl Work for Block<'_> {
         // A product of no depth still has a bias.
         for start in (0..self.depth.max(1)).step_by(DEPTH) {
             let end = self.depth.min(start + DEPTH);
-            let mut panel = 0;
-            while panel < panels {
-                // Two panels share each value of the left side, if their sums fit in registers.
-                panel += if S::WIDE && panel + 1 < panels {
-                    self.panels::<S, 2>(panel, start, end)
-                } else {
-                    self.panels::<S, 1>(panel, start, end)
-                };
+            // If all panels stay in the nearest cache, rows of the result are written from end to end.
+            let is_small = (end - start) * panels <= SMALL;
+            for first in (0..self.rows).step_by(if is_small { 12 } else { self.rows }) {
+                let rows = if is_small { first..self.rows.min(first + 12) } else { 0..self.rows };
+                let mut panel = 0;
+                while panel < panels {
+                    // Two panels share each value of the left side, if their sums fit in registers.
+                    panel += if S::WIDE && panel + 1 < panels {
+                        self.panels::<S, 2>(rows.clone(), panel, start, end)
+                    } else {
+                        self.panels::<S, 1>(rows.clone(), panel, start, end)
+                    };
+                }
             }
         }
     }
@@ -187,16 +196,22 @@ impl Block<'_> {
         assert!(finish.bias.is_none_or(|bias| bias.len() >= panels), "{panels} panels of bias");
     }
 
-    /// All rows times `P` panels; returns `P`.
+    /// Some rows times `P` panels; returns `P`.
     #[inline(always)]
-    fn panels<S: Simd, const P: usize>(&mut self, panel: usize, start: usize, end: usize) -> usize {
-        let mut row = 0;
-        while row < self.rows {
+    fn panels<S: Simd, const P: usize>(
+        &mut self,
+        rows: Range<usize>,
+        panel: usize,
+        start: usize,
+        end: usize,
+    ) -> usize {
+        let mut row = rows.start;
+        while row < rows.end {
             // Twelve wide or six double registers of sums keep the machine busy; what is left over is halved.
             let tile = Tile { row, panel, start, end };
             // SAFETY: `check` passed, there are `P` panels from this one on and as many rows as the tile has.
             row += unsafe {
-                match self.rows - row {
+                match rows.end - row {
                     left if S::WIDE && left >= 12 => self.tile::<S, 12, P>(tile),
                     12.. | 6 | 11 => self.tile::<S, 6, P>(tile),
                     9 | 10 | 5 => self.tile::<S, 5, P>(tile),

@@ -17,7 +17,7 @@ pub struct Grid {
     pub inputs: Vec<u32>,
     /// `[chunk][M * M][lane]`
     pub outputs: Vec<u32>,
-    /// The place behind the maps: what is read there is zero, what is written there is dropped.
+    /// The place after the maps: what is read there is zero, what is written there is dropped.
     pub nowhere: usize,
 }
 
