@@ -1,5 +1,6 @@
-//! Any convolution: every window becomes a column, a matrix product does the rest. Columns are made for a few output rows
-//! at a time, so that the copy is small. At kernel 1 and stride 2 the columns are the map at half its size.
+//! Any convolution: every window becomes a column, a matrix product does the rest. Columns are made for a few
+//! output rows at a time, so that the copy is small. At kernel 1 and stride 2 the columns are the map at half its
+//! size.
 
 use rayon::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Memory for intermediate results, kept from call to call: a training step would otherwise ask the system for gigabytes of
-//! fresh pages, and have them cleared, again and again.
+//! Memory for intermediate results, kept from call to call: a training step would otherwise ask the system for
+//! gigabytes of fresh pages, and have them cleared, again and again.
 
 use std::{
     ops::{Deref, DerefMut},

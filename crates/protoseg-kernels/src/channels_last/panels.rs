@@ -1,5 +1,5 @@
-//! Matrix products whose right side is constant: it is packed once, the left side is read as it lies, and what follows the
-//! product is done before its result leaves the registers.
+//! Matrix products whose right side is constant: it is packed once, the left side is read as it lies, and what
+//! follows the product is done before its result leaves the registers.
 
 use std::ops::Range;
 
@@ -15,15 +15,16 @@ pub use crate::simd::LANES;
 // A literal: with the constant, rustc 1.95 fails on closures that capture a `Finish`.
 pub type Lanes = [f32; 16];
 
-/// Rows of the right side that are multiplied in one go: their part of a panel stays in the nearest cache. Less of it would
-/// mean sums that are stored and fetched again more often.
+/// Rows of the right side that are multiplied in one go: their part of a panel stays in the nearest cache. Less of
+/// it would mean sums that are stored and fetched again more often.
 const DEPTH: usize = 512;
 /// Lines of panels that stay in the nearest cache beside what else is used, 16 KiB.
 const SMALL: usize = 256;
 /// Most rows of the left side that one task multiplies: with [`DEPTH`] columns they stay in the second cache.
 const ROWS: usize = 48;
 
-/// A matrix, `[inner, outer]`, cut into panels of [`LANES`] columns: `[panel][row][lane]`, the last one filled with zeros.
+/// A matrix, `[inner, outer]`, cut into panels of [`LANES`] columns: `[panel][row][lane]`, the last one filled with
+/// zeros.
 #[derive(Clone, Debug)]
 pub struct Panels {
     pub inner: usize,
@@ -65,7 +66,8 @@ pub fn lanes(values: &[f32]) -> Vec<Lanes> {
     values.chunks(LANES).map(part).collect()
 }
 
-/// What is done to the sums of a product before they are stored: `activation(sum + bias + add)`, each part if it is there.
+/// What is done to the sums of a product before they are stored: `activation(sum + bias + add)`, each part if it is
+/// there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finish<'a> {
     /// One value per column, in lanes.
@@ -99,7 +101,8 @@ pub fn multiply(left: &[f32], right: &Panels, finish: Finish, out: &mut [f32], s
     });
 }
 
-/// How many of `all` things a task should take so that every thread gets the same, and none more than `most` at a time.
+/// How many of `all` things a task should take so that every thread gets the same, and none more than `most` at a
+/// time.
 pub fn share(all: usize, most: usize) -> usize {
     let each = all.div_ceil(rayon::current_num_threads()).max(1);
     each.div_ceil(each.div_ceil(most.max(1)))
@@ -323,8 +326,8 @@ pub unsafe fn write_vector<S: Simd>(to: *mut f32, from: S::Vector, width: usize)
     }
 }
 
-/// The first `width` values of `from`. Lane by lane where they are fewer than [`LANES`]: given two copies, the compiler
-/// would make one of them, a slow call of `memmove` for every length.
+/// The first `width` values of `from`. Lane by lane where they are fewer than [`LANES`]: given two copies, the
+/// compiler would make one of them, a slow call of `memmove` for every length.
 #[inline(always)]
 pub fn read(to: &mut Lanes, from: &[f32], width: usize) {
     if width == LANES {
