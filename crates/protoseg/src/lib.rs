@@ -47,6 +47,7 @@ pub mod config;
 pub mod decoder;
 pub mod device;
 pub mod encoder;
+mod episode;
 pub mod evaluate;
 mod graph;
 pub mod inference;

@@ -41,8 +41,7 @@ impl Desk {
                 [40 * photo + x, 90 + y, if inside { 220 } else { 3 * (x ^ y) }].map(|value| value as u8)
             };
             let pixels = (0..width * height).flat_map(colour).collect();
-            write_image(&desk.path(&format!("photo{photo}.png")), &Image::new(width, height, pixels))
-                .unwrap();
+            write_image(desk.path(&format!("photo{photo}.png")), &Image::new(width, height, pixels)).unwrap();
             let label = |at: usize| u16::from(at % width * 3 > width && at / width * 2 > height);
             let mask = RowMap::new(width, height, (0..width * height).map(label).collect());
             write_index_mask(&desk.path(&format!("mask{photo}.png")), &mask).unwrap();
@@ -224,7 +223,7 @@ fn every_kind_of_output_is_written_at_the_images_own_size() {
     assert_eq!(read_index_mask(&desk.path("out/palette/a.png")).unwrap(), index);
     let inner = read_index_mask(&desk.path("out/index/inner/b.png")).unwrap();
     assert_eq!((inner.width, inner.height), (50, 90));
-    let overlay = read_image(&desk.path("out/overlay/a.png")).unwrap();
+    let overlay = read_image(desk.path("out/overlay/a.png")).unwrap();
     assert!(overlay.width >= 80 && overlay.height > 60);
     let confidence = read_index_mask(&desk.path("out/confidence/a.png")).unwrap();
     let duck = read_index_mask(&desk.path("out/probability/a/003-duck.png")).unwrap();
@@ -366,7 +365,7 @@ fn write_data(desk: &Desk, novel: &str, name: impl Fn(usize) -> String) {
             let label = |at: usize| if at % 48 < 20 { (place % 2 + 1) as u16 } else { [0, 3][at / 1152] };
             let labels = RowMap::new(48, 48, (0..48 * 48).map(label).collect());
             let (image, name) = (Image::new(48, 48, pixels), name(place));
-            write_image(&desk.path(&format!("data/images/{split}/{name}.png")), &image).unwrap();
+            write_image(desk.path(&format!("data/images/{split}/{name}.png")), &image).unwrap();
             write_index_mask(&desk.path(&format!("data/masks/{split}/{name}.png")), &labels).unwrap();
         }
     }
@@ -429,7 +428,7 @@ fn another_canvas_does_not_change_which_model_is_named() {
 fn an_evaluation_writes_its_results_and_report() {
     let desk = Desk::new();
     // The base classes of fold 0 of Scenes, by name.
-    let manifest = Model::read_manifest(&desk.path("model.safetensors")).unwrap();
+    let manifest = Model::read_manifest(desk.path("model.safetensors")).unwrap();
     assert_eq!(manifest.classes.n_base(), 3);
     let error = desk.refused("eval --model model.safetensors --data scenes --limit 2");
     assert!(error.contains("base classes") && error.contains("cow"), "{error}");

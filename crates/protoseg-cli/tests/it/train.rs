@@ -30,7 +30,7 @@ fn data_and_plan(folder: &Path) -> PathBuf {
         let labels = (0..SIDE * SIDE).map(|pixel| class(pixel) as u16).collect();
         let name = format!("stripes-{picture:02}");
         let image = Image::new(SIDE, SIDE, pixels);
-        write_image(&folder.join(format!("data/images/{name}.png")), &image).unwrap();
+        write_image(folder.join(format!("data/images/{name}.png")), &image).unwrap();
         let label = RowMap::new(SIDE, SIDE, labels);
         write_index_mask(&folder.join(format!("data/masks/{name}.png")), &label).unwrap();
     }

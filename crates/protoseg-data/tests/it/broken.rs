@@ -37,7 +37,7 @@ fn open_list(root: &Path, list: &str) -> Result<MaskDataset, DataError> {
 fn a_jpeg_cut_short_is_named_and_not_filled_with_gray() {
     let folder = Folder::new();
     let whole = std::fs::read(folder.picture("whole.jpg", &gradient(200, 100))).unwrap();
-    assert!(read_image(&folder.path().join("whole.jpg")).is_ok());
+    assert!(read_image(folder.path().join("whole.jpg")).is_ok());
     for keep in [whole.len() - 2, whole.len() / 2, 300] {
         let path = folder.write("cut.jpg", &whole[..keep]);
         let error = read_image(&path).unwrap_err();

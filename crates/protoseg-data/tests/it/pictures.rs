@@ -67,7 +67,7 @@ fn jpegs_are_what_libjpeg_turbo_makes_of_them() {
     for name in ["jpeg_420", "jpeg_422_progressive", "jpeg_gray", "jpeg_cmyk"] {
         let read = |ending: &str| {
             let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-            read_image(&data.join(format!("{name}.{ending}"))).unwrap()
+            read_image(data.join(format!("{name}.{ending}"))).unwrap()
         };
         let (got, want) = (read("jpg"), read("png"));
         assert_eq!((got.width, got.height), (53, 37));

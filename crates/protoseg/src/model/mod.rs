@@ -10,7 +10,7 @@ use std::{
 };
 
 use burn::tensor::{Device, Tensor, TensorData};
-use protoseg_core::{Classes, Image, NovelPixels, Preprocess};
+use protoseg_core::{ClassError, Classes, Image, NovelPixels, Preprocess};
 
 pub use manifest::{Manifest, Training};
 
@@ -86,6 +86,15 @@ pub enum ModelError {
         base: usize,
         /// Names of novel classes that were given.
         novel: usize,
+    },
+    /// A name cannot be that of a class.
+    #[error(transparent)]
+    Classes(#[from] ClassError),
+    /// A generalized method was asked to answer an episode.
+    #[error("`{method}` does not answer episodes\nhint: register the class, then predict")]
+    Generalized {
+        /// The method.
+        method: String,
     },
     /// A method that answers episodes was asked for what only generalized ones do.
     #[error("`{method}` answers one query from its supports; it keeps no classes to predict with")]

@@ -39,7 +39,7 @@ fn an_imported_checkpoint_scores_as_pytorch_does() {
     let fixture: Fixture =
         serde_json::from_str(&fs::read_to_string(folder.join("fixture.json")).unwrap()).unwrap();
     let expected = Golden::read(&folder.join("expected.safetensors"));
-    let image = |name: &str| -> Image { read_image(&folder.join(format!("{name}.jpg"))).unwrap() };
+    let image = |name: &str| -> Image { read_image(folder.join(format!("{name}.jpg"))).unwrap() };
     let label = |name: &str| -> RowMap {
         let ids = read_index_mask(&folder.join(format!("{name}.png"))).unwrap();
         let narrow: Vec<u8> = ids.data.iter().map(|&id| id as u8).collect();

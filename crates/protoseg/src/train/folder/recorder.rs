@@ -54,7 +54,7 @@ impl Recorder {
         let svg = curves::draw(&self.history);
         let image = rasterise(&svg, CURVES_SCALE).map_err(io::Error::other)?;
         write_atomic(&self.folder.curves_svg(), svg.as_bytes()).map_err(io::Error::other)?;
-        write_image(&self.folder.curves_png(), &image).map_err(io::Error::other)
+        write_image(self.folder.curves_png(), &image).map_err(io::Error::other)
     }
 }
 
@@ -72,7 +72,7 @@ impl Watch for Recorder {
 
     fn shown(&mut self, epoch: usize, shown: &[Shown]) -> io::Result<()> {
         let sheet = samples::draw(epoch, shown, &self.classes).map_err(io::Error::other)?;
-        write_image(&self.folder.sample_sheet(epoch), &sheet).map_err(io::Error::other)
+        write_image(self.folder.sample_sheet(epoch), &sheet).map_err(io::Error::other)
     }
 
     fn stop(&self) -> bool {
@@ -113,13 +113,13 @@ mod tests {
             assert!(read(&whole) == read(&parts), "{name} differs");
         }
         assert_eq!(fs::read_dir(parts.path().join("tensorboard")).unwrap().count(), 2);
-        assert_eq!(read_image(&whole.path().join("curves.png")).unwrap().width, 1440);
+        assert_eq!(read_image(whole.path().join("curves.png")).unwrap().width, 1440);
     }
 
     #[test]
     fn samples_are_stored_by_epoch() {
         let folder = tempfile::tempdir().unwrap();
         open(folder.path(), 0).shown(7, &[shown("a", 60, 40)]).unwrap();
-        assert_eq!(read_image(&folder.path().join("samples/epoch-007.png")).unwrap().width, 976);
+        assert_eq!(read_image(folder.path().join("samples/epoch-007.png")).unwrap().width, 976);
     }
 }
