@@ -287,7 +287,7 @@ pub struct Eval {
     /// Which parts of the method to use: baseline (neither), sce, dqce or capl (both)
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "baseline,sce,dqce,capl")]
     pub variants: Vec<String>,
-    /// Presets of the method to evaluate: `reference`, `paper`, `balanced`; one row of results each [default: as trained]
+    /// Presets of the method to evaluate: `reference`, `paper`, `balanced`; one row each [default: as trained]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub preset: Vec<String>,
     /// Minimum number of pixels of its class that a drawn support must have [default: the benchmark's rule]
