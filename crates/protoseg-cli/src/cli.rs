@@ -64,7 +64,8 @@ pub struct Demo {
     protoseg register --model model.safetensors --class duck=photos/duck --class swan=swans.txt -o my.pack\n  \
     protoseg register --model model.safetensors --supports supports.json -o my.pack\n  \
     protoseg register --model model.safetensors --coco instances.json --images photos -o my.pack\n  \
-    protoseg register --model model.safetensors --data msrc --root DIR --fold 0 --shots 5 --seed 123 -o my.pack")]
+    protoseg register --model model.safetensors --data msrc --root DIR --fold 0 --shots 5 --seed 123 -o my.pack\n  \
+    protoseg register --model model.safetensors --data msrc --root DIR --supports list.json -o my.pack")]
 pub struct Register {
     /// Model file
     #[arg(long, value_name = "MODEL")]
@@ -83,7 +84,7 @@ pub struct Register {
     /// Folder of the COCO images [default: the folder of the JSON]
     #[arg(long, value_name = "DIR", requires = "coco", help_heading = "Supports")]
     pub images: Option<PathBuf>,
-    /// Draw the supports from the training images of a data set: a folder, a .toml file or a benchmark's name
+    /// Data set whose training images the supports are drawn from: a folder, a .toml file or a benchmark's name
     #[arg(long, value_name = "DIR|NAME|TOML", conflicts_with_all = ["class", "coco"], help_heading = "Supports")]
     pub data: Option<String>,
     /// Folder of the benchmark, if --data is a benchmark's name
@@ -255,7 +256,8 @@ pub struct Predict {
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     protoseg eval --model runs/scenes-small-capl-fold0/best.safetensors --data scenes\n  \
-    protoseg eval --model msrc.safetensors --data msrc --root DIR --shots 1,5 --preset balanced,reference -o results/msrc")]
+    protoseg eval --model msrc.safetensors --data msrc --root DIR --shots 1,5 --preset balanced,reference -o results/msrc\n  \
+    protoseg eval --model msrc.safetensors --data msrc --root DIR --shots 5 --supports list.json")]
 pub struct Eval {
     /// Model file; several models are evaluated one after another, each into its own folder
     #[arg(long, value_name = "MODEL", required = true, value_delimiter = ',')]
@@ -285,8 +287,7 @@ pub struct Eval {
     /// Which parts of the method to use: baseline (neither), sce, dqce or capl (both)
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "baseline,sce,dqce,capl")]
     pub variants: Vec<String>,
-    /// Which variants of the method to use: `reference`, `paper`, `balanced`; one row of results each [default: as
-    /// trained]
+    /// Presets of the method to evaluate: `reference`, `paper`, `balanced`; one row each [default: as trained]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub preset: Vec<String>,
     /// Minimum number of pixels of its class that a drawn support must have [default: the benchmark's rule]
