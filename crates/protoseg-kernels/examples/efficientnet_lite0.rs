@@ -1,7 +1,9 @@
-//! The encoder of EfficientNet-Lite0, layer by layer: how long each takes, and how near it comes to what the machine can do.
+//! The encoder of EfficientNet-Lite0, layer by layer: how long each takes, and how near it comes to what the
+//! machine can do.
 //!
-//! `cargo run --release -p protoseg-kernels --example efficientnet_lite0 -- [side of the image] [repeats]`; the number of
-//! threads is `RAYON_NUM_THREADS`.
+//! `cargo run --release -p protoseg-kernels --example efficientnet_lite0 -- [side of the image] [repeats]`
+//!
+//! The number of threads is `RAYON_NUM_THREADS`.
 
 #![allow(clippy::print_stdout)]
 

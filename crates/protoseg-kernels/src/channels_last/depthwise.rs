@@ -1,7 +1,7 @@
 //! Convolutions of every channel by itself: lanes are channels, and nothing is summed across them.
 //!
-//! A block of neighbouring outputs is computed together, channels by the vector: a pixel or a tap that is read serves all of
-//! them. With a dilation, neighbours are the outputs that see the same pixels, a dilation apart.
+//! A block of neighbouring outputs is computed together, channels by the vector: a pixel or a tap that is read
+//! serves all of them. With a dilation, neighbours are the outputs that see the same pixels, a dilation apart.
 
 use std::ops::Range;
 
@@ -170,8 +170,8 @@ impl Band<'_> {
         1
     }
 
-    /// The window of as many rows as there are `lines`, and of `columns`, that begins where that of the output at `row` and
-    /// `x` does. Rows and columns are a dilation apart.
+    /// The window of as many rows as there are `lines`, and of `columns`, that begins where that of the output at
+    /// `row` and `x` does. Rows and columns are a dilation apart.
     #[inline(always)]
     fn look<'a>(
         &self,
@@ -266,7 +266,8 @@ impl Band<'_> {
         });
     }
 
-    /// One panel, whole or not, of one output of any convolution, whose own window begins `[row, column]` into this one.
+    /// One panel, whole or not, of one output of any convolution, whose own window begins `[row, column]` into this
+    /// one.
     ///
     /// # Safety
     /// The window is that of this output, which lies in the band.
@@ -303,8 +304,8 @@ impl Band<'_> {
     }
 }
 
-/// Adds the products of a line with the taps of the first row of outputs, of the second one, or of both. The second one's taps
-/// are `STEP` rows before the first one's.
+/// Adds the products of a line with the taps of the first row of outputs, of the second one, or of both. The second
+/// one's taps are `STEP` rows before the first one's.
 ///
 /// # Safety
 /// The window's columns can be read from the line, and the taps exist.
@@ -325,9 +326,10 @@ unsafe fn see<
     taps: *const Lanes,
 ) {
     // In registers: each is used for all outputs of a row.
-    // SAFETY: the caller's promise.
-    let first: [S::Vector; K] =
-        std::array::from_fn(|k| if FIRST { S::load(unsafe { &*taps.add(k) }) } else { S::splat(0.0) });
+    let first: [S::Vector; K] = std::array::from_fn(|k| {
+        // SAFETY: the caller's promise.
+        if FIRST { S::load(unsafe { &*taps.add(k) }) } else { S::splat(0.0) }
+    });
     let second: [S::Vector; K] = std::array::from_fn(|k| {
         // SAFETY: the caller's promise.
         if SECOND { S::load(unsafe { &*taps.sub(STEP * K).add(k) }) } else { S::splat(0.0) }

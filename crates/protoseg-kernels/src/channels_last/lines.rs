@@ -1,6 +1,6 @@
-//! Convolutions of few channels, as of an image: the values that a window sees of a row lie together, and so do those of the
-//! next window, a little further. They are multiplied as they lie, row by row of the kernel. Only windows that reach over the
-//! left or the right border are copied.
+//! Convolutions of few channels, as of an image: the values that a window sees of a row lie together, and so do
+//! those of the next window, a little further. They are multiplied as they lie, row by row of the kernel. Only
+//! windows that reach over the left or the right border are copied.
 
 use std::ops::Range;
 
@@ -101,8 +101,8 @@ impl Line<'_> {
         }
     }
 
-    /// Adds the products of windows with the part `depth` of the weight to the sums of `pixels`, or begins with the bias if
-    /// these are the `first`; finishes the sums if they are the `last`.
+    /// Adds the products of windows with the part `depth` of the weight to the sums of `pixels`, or begins with the
+    /// bias if these are the `first`; finishes the sums if they are the `last`.
     fn multiply(
         &self,
         left: &[f32],

@@ -1,9 +1,9 @@
 //! The forward pass with constant weights: what a model in use spends its time on.
 //!
-//! Maps are `[batch, height, width, channels]` here: the channels of a pixel lie together. A pixel is then a row of a matrix
-//! product as it lies, so is a transformed tile of Winograd's algorithm, and nothing is ever packed but weights, which are
-//! packed once. Batch-norm is in the weights and in the bias; bias, shortcut and activation are applied to sums in
-//! registers.
+//! Maps are `[batch, height, width, channels]` here: the channels of a pixel lie together. A pixel is then a row of
+//! a matrix product as it lies, so is a transformed tile of Winograd's algorithm, and nothing is ever packed but
+//! weights, which are packed once. Batch-norm is in the weights and in the bias; bias, shortcut and activation are
+//! applied to sums in registers.
 
 mod depthwise;
 mod gather;

@@ -1,5 +1,5 @@
-//! 3x3 convolutions of stride 1 that are dilated so far that many taps lie beside the map, as the widest of DeepLab's: for each
-//! tap a product of the pixels it reaches, on the map as it lies.
+//! 3x3 convolutions of stride 1 that are dilated so far that many taps lie beside the map, as the widest of
+//! DeepLab's: for each tap a product of the pixels it reaches, on the map as it lies.
 
 use std::ops::Range;
 

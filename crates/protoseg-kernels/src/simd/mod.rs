@@ -1,10 +1,10 @@
 //! The same code compiled for several instruction sets, chosen at run time.
 
-/// Values of a [`Simd::Vector`].
+/// Values of a vector.
 pub const LANES: usize = 16;
 
-/// An instruction set, as far as code must know of it. Most loops are left to the compiler; those whose sums must stay in
-/// registers are written with vectors.
+/// An instruction set, as far as code must know of it. Most loops are left to the compiler; those whose sums must
+/// stay in registers are written with vectors.
 pub trait Simd {
     /// Whether sixteen values fit in one register, of which there are 32.
     const WIDE: bool;
@@ -39,8 +39,8 @@ pub trait Simd {
     fn min(a: Self::Vector, b: Self::Vector) -> Self::Vector;
 }
 
-/// A loop over `0..count` written out: the compiler then keeps an array that is indexed by `i` in registers. The bound on
-/// `count`, one of those below, is how often the body is compiled.
+/// A loop over `0..count` written out: the compiler then keeps an array that is indexed by `i` in registers. The
+/// bound on `count`, one of those below, is how often the body is compiled.
 macro_rules! unrolled {
     ($i:ident in 0..$count:expr, at most 2, $body:block) => {
         $crate::simd::unrolled!(@ $i, $count, 2, $body, 0 1)
@@ -76,8 +76,8 @@ pub fn prefetch(place: *const f32) {
 
 /// Loops worth compiling for more than the least of machines.
 pub trait Work {
-    /// Must be `#[inline(always)]`, with all it calls, to be compiled anew for each instruction set; hence a trait, since a
-    /// closure is compiled once.
+    /// Must be `#[inline(always)]`, with all it calls, to be compiled anew for each instruction set; hence a trait,
+    /// since a closure is compiled once.
     fn run<S: Simd>(self);
 }
 

@@ -1,7 +1,7 @@
 //! The instruction sets of 64-bit x86.
 //!
-//! `Avx2` and `Avx512` are named only by [`with_avx2`] and [`with_avx512`], which [`super::fast`] calls where the processor has
-//! the instructions; `Sse` is the baseline. That is what makes the blocks here safe.
+//! `Avx2` and `Avx512` are named only by [`with_avx2`] and [`with_avx512`], which [`super::fast`] calls where the
+//! processor has the instructions; `Sse` is the baseline. That is what makes the blocks here safe.
 
 use std::arch::x86_64::*;
 
@@ -19,7 +19,10 @@ pub fn with_avx512(work: impl Work) {
 
 /// Vectors that fill `$count` registers of `$lanes` values.
 macro_rules! vectors_of {
-    ($register:ty, $count:literal, $lanes:literal, $load:ident $splat:ident $store:ident $add:ident $max:ident $min:ident) => {
+    (
+        $register:ty, $count:literal, $lanes:literal,
+        $load:ident $splat:ident $store:ident $add:ident $max:ident $min:ident
+    ) => {
         type Vector = [$register; $count];
 
         #[inline(always)]

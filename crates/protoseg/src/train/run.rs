@@ -298,7 +298,7 @@ impl Run {
                 validator.scores(&counts, self.data.validation.len(), &on, epoch, self.progress.step);
             validation.best = self.progress.best.is_none_or(|best| validation.base_miou > best);
             if validation.best {
-                model.save(&self.folder.join(BEST_FILE))?;
+                model.save(self.folder.join(BEST_FILE))?;
                 self.progress.best = Some(validation.base_miou);
             }
             self.tell(watch, &Event::Validation(validation))?;
