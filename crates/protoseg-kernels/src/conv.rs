@@ -84,8 +84,8 @@ impl ConvShape {
         self.groups == 1 && self.kernel == 3 && self.stride == 1 && is_same
     }
 
-    /// Maps no larger than a 3x3's dilation lie under its middle tap alone, as under the widest of DeepLab's: what is left is
-    /// this 1x1.
+    /// Maps no larger than a 3x3's dilation lie under its middle tap alone, as under the widest of DeepLab's: what
+    /// is left is this 1x1.
     pub(crate) fn middle_tap(&self) -> Option<Self> {
         (self.is_same_3x3() && self.dilation >= self.height.max(self.width)).then_some(Self {
             kernel: 1,

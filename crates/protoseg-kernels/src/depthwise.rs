@@ -1,8 +1,8 @@
 //! Convolutions of every channel by itself, in training.
 //!
-//! A plane is copied between zeros first, with its columns sorted by their remainder when divided by the stride. Every tap
-//! of a line of outputs then reads a line of neighbours, without a look at borders or strides: all three directions are
-//! sums of shifted lines.
+//! A plane is copied between zeros first, with its columns sorted by their remainder when divided by the stride.
+//! Every tap of a line of outputs then reads a line of neighbours, without a look at borders or strides: all three
+//! directions are sums of shifted lines.
 
 use rayon::prelude::*;
 

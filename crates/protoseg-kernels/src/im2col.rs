@@ -1,5 +1,6 @@
-//! Any convolution: every window becomes a column, a matrix product does the rest. Columns are made for a few output rows
-//! at a time, so that the copy is small. At kernel 1 and stride 2 the columns are the map at half its size.
+//! Any convolution: every window becomes a column, a matrix product does the rest. Columns are made for a few
+//! output rows at a time, so that the copy is small. At kernel 1 and stride 2 the columns are the map at half its
+//! size.
 
 use rayon::prelude::*;
 
@@ -134,7 +135,7 @@ fn scatter(shape: &ConvShape, block: &Block, columns: &[f32], map: &mut [f32]) {
     });
 }
 
-/// Where the values of one tap for one output row lie in the map: `len` of them from `start` on, a stride apart, behind
+/// Where the values of one tap for one output row lie in the map: `len` of them from `start` on, a stride apart, after
 /// `skip` that lie in the padding.
 struct Line {
     start: usize,

@@ -1,10 +1,10 @@
 //! What training and use spend their time on, for CPUs: slices in, slices out.
 //!
 //! Maps are `[batch, channels, height, width]` in training, and `[batch, height, width, channels]` in use
-//! ([`channels_last`]); weights `[to, from / groups, kernel, kernel]`; all `f32` and contiguous. [`reference`]
+//! ([`channels_last`]); weights `[to, from / groups, kernel, kernel]`; all `f32` and contiguous. [`mod@reference`]
 //! states the meaning of every kernel in naive loops; the others are its fast equals, to rounding. Work is cut into
-//! parts by sizes and the number of threads alone, and nothing is summed across parts in the order they finish: the same
-//! input gives the same bits on the same machine.
+//! parts by sizes and the number of threads alone, and nothing is summed across parts in the order they finish: the
+//! same input gives the same bits on the same machine.
 
 mod activation;
 pub mod channels_last;

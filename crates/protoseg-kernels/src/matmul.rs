@@ -13,7 +13,7 @@ pub struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// Rows one behind the other.
+    /// Rows one after the other.
     pub fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
         Self::strided(data, rows, columns, columns)
     }
@@ -57,8 +57,8 @@ pub fn multiply(out: &mut [f32], row_stride: usize, a: Matrix, b: Matrix, accumu
     }
     assert!(row_stride >= columns && out.len() >= (rows - 1) * row_stride + columns);
     let parallelism = if threads > 1 { Parallelism::Rayon(threads) } else { Parallelism::None };
-    // SAFETY: `Matrix` holds only shapes whose last element lies in its slice, the same was just asserted of `out`, and
-    // `out` is borrowed mutably, so it overlaps neither.
+    // SAFETY: `Matrix` holds only shapes whose last element lies in its slice, the same was just asserted of `out`,
+    // and `out` is borrowed mutably, so it overlaps neither.
     unsafe {
         gemm::gemm(
             rows,

@@ -161,8 +161,8 @@ impl Work for Forward<'_> {
     }
 }
 
-/// The gradients of what [`norm_forward`] took, given that of its output. An `activation` needs the `output` as well: where
-/// it was cut off, the gradient is zero.
+/// The gradients of what [`norm_forward`] took, given that of its output. An `activation` needs the `output` as
+/// well: where it was cut off, the gradient is zero.
 #[allow(clippy::too_many_arguments)] // they are what the formula has
 pub fn norm_backward(
     shape: &NormShape,

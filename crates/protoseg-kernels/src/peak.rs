@@ -10,7 +10,7 @@ use crate::{
 const ROUNDS: usize = 1 << 18;
 const REPEATS: usize = 40;
 
-/// Floating-point operations a second of `threads` threads together, at their best of some repeats.
+/// Floating-point operations per second of `threads` threads together, at their best of some repeats.
 pub fn peak_flops(threads: usize) -> f64 {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads can be had");
     let mut best: f64 = 0.0;

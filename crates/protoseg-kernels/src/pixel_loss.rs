@@ -1,5 +1,5 @@
-//! Cross-entropy of scores that are upsampled on the way. Neither the full-size scores of every class nor their softmax
-//! is ever stored: a row of pixels is made, judged and folded back into the gradient of the small grid.
+//! Cross-entropy of scores that are upsampled on the way. Neither the full-size scores of every class nor their
+//! softmax is ever stored: a row of pixels is made, judged and folded back into the gradient of the small grid.
 
 use rayon::prelude::*;
 
@@ -30,8 +30,8 @@ pub struct PixelLoss {
 /// Rows of pixels that are one part of the work.
 const BAND: usize = 32;
 
-/// The mean cross-entropy over all judged pixels of `scores` (`[batch, classes, grid]`), brought to the size of `labels`
-/// (`[batch, size]`) bilinearly with the corners kept in the corners. Zero where no pixel is judged.
+/// The mean cross-entropy over all judged pixels of `scores` (`[batch, classes, grid]`), brought to the size of
+/// `labels` (`[batch, size]`) bilinearly with the corners kept in the corners. Zero where no pixel is judged.
 pub fn pixel_loss(shape: &PixelLossShape, scores: &[f32], labels: &[u16]) -> PixelLoss {
     let &PixelLossShape { batch, classes, grid: [grid_height, grid_width], size: [height, width] } = shape;
     let map = classes * grid_height * grid_width;
@@ -134,7 +134,7 @@ impl Work for Band<'_> {
     fn run<S: Simd>(self) {
         let width = self.across.places.len();
         let [grid_height, grid_width] = self.grid;
-        // The old position behind the last one of an axis of one is that one again.
+        // The old position after the last one of an axis of one is that one again.
         let (next_row, next) = (usize::from(grid_height > 1), usize::from(grid_width > 1));
         let mut line = vec![0.0f32; grid_width];
         let mut pixels = vec![0.0f32; self.classes * width];
@@ -206,8 +206,8 @@ impl Work for Band<'_> {
     }
 }
 
-/// e to the power of `x`, for `x` of at most 0, to two units in the last place: the library's own cannot be compiled to
-/// work on many values at once.
+/// e to the power of `x`, for `x` of at most 0, to two units in the last place: the library's own cannot be
+/// compiled to work on many values at once.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
     // Adding this rounds to a whole number, which then stands in the lowest bits.

@@ -1,4 +1,4 @@
-//! 1x1 convolutions of stride 1: a matrix product an image, on the maps as they lie.
+//! 1x1 convolutions of stride 1: one matrix product per image, on the maps as they lie.
 
 use rayon::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Memory for intermediate results, kept from call to call: a training step would otherwise ask the system for gigabytes of
-//! fresh pages, and have them cleared, again and again.
+//! Memory for intermediate results, kept from call to call: a training step would otherwise ask the system for
+//! gigabytes of fresh pages, and have them cleared, again and again.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -9,7 +9,7 @@ use std::{
 /// Buffers that wait for their next use.
 static IDLE: Mutex<Vec<Vec<f32>>> = Mutex::new(Vec::new());
 
-/// Most that wait: a convolution in training holds three at a time, one in use two a thread.
+/// Most that wait: a convolution in training holds three at a time, one in use two per thread.
 fn kept() -> usize {
     (2 * rayon::current_num_threads()).max(3)
 }

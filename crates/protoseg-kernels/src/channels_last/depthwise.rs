@@ -1,7 +1,7 @@
 //! Convolutions of every channel by itself: lanes are channels, and nothing is summed across them.
 //!
-//! A block of neighbouring outputs is computed together, channels by the vector: a pixel or a tap that is read serves all of
-//! them. With a dilation, neighbours are the outputs that see the same pixels, a dilation apart.
+//! A block of neighbouring outputs is computed together, channels by the vector: a pixel or a tap that is read
+//! serves all of them. With a dilation, neighbours are the outputs that see the same pixels, a dilation apart.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::panels::{Finish, LANES, Lanes, activate, read_vector, share, write_vector};
 use crate::{
     Activation, ConvShape,
-    simd::{Simd, Work, fast, unrolled},
+    simd::{Simd, Work, fast, prefetch, unrolled},
 };
 
 /// Most output rows of a task. Rows that two tasks see are read twice.
@@ -170,8 +170,8 @@ impl Band<'_> {
         1
     }
 
-    /// The window of as many rows as there are `lines`, and of `columns`, that begins where that of the output at `row` and
-    /// `x` does. Rows and columns are a dilation apart.
+    /// The window of as many rows as there are `lines`, and of `columns`, that begins where that of the output at
+    /// `row` and `x` does. Rows and columns are a dilation apart.
     #[inline(always)]
     fn look<'a>(
         &self,
@@ -223,6 +223,11 @@ impl Band<'_> {
         for (h, line) in window.lines.iter().enumerate() {
             let Some(line) = line else { continue };
             let (line, taps) = (line.wrapping_add(start), taps.wrapping_add(h * K));
+            if h + R * STEP >= window.lines.len() {
+                for w in W..W + B * STEP {
+                    prefetch(line.wrapping_add(w * window.step));
+                }
+            }
             // SAFETY: the window's columns lie on the map, and `run` saw that all taps exist.
             unsafe {
                 if R == 1 || h < STEP {
@@ -261,7 +266,8 @@ impl Band<'_> {
         });
     }
 
-    /// One panel, whole or not, of one output of any convolution, whose own window begins `[row, column]` into this one.
+    /// One panel, whole or not, of one output of any convolution, whose own window begins `[row, column]` into this
+    /// one.
     ///
     /// # Safety
     /// The window is that of this output, which lies in the band.
@@ -298,8 +304,8 @@ impl Band<'_> {
     }
 }
 
-/// Adds the products of a line with the taps of the first row of outputs, of the second one, or of both. The second one's taps
-/// are `STEP` rows before the first one's.
+/// Adds the products of a line with the taps of the first row of outputs, of the second one, or of both. The second
+/// one's taps are `STEP` rows before the first one's.
 ///
 /// # Safety
 /// The window's columns can be read from the line, and the taps exist.
@@ -319,21 +325,27 @@ unsafe fn see<
     window: &Window,
     taps: *const Lanes,
 ) {
+    // In registers: each is used for all outputs of a row.
+    let first: [S::Vector; K] = std::array::from_fn(|k| {
+        // SAFETY: the caller's promise.
+        if FIRST { S::load(unsafe { &*taps.add(k) }) } else { S::splat(0.0) }
+    });
+    let second: [S::Vector; K] = std::array::from_fn(|k| {
+        // SAFETY: the caller's promise.
+        if SECOND { S::load(unsafe { &*taps.sub(STEP * K).add(k) }) } else { S::splat(0.0) }
+    });
     unrolled!(w in 0..W, at most 12, {
         if window.columns.contains(&w) {
             // SAFETY: the caller's promise.
             let value = S::load(unsafe { &*line.wrapping_add(w * window.step).cast() });
             unrolled!(k in 0..K, at most 5, {
-                if w >= k && (w - k) % STEP == 0 && (w - k) / STEP < B {
+                if w >= k && (w - k).is_multiple_of(STEP) && (w - k) / STEP < B {
                     let sums = &mut sums[(w - k) / STEP];
                     if FIRST {
-                        // SAFETY: the caller's promise.
-                        sums[0] = S::mul_add_all(value, S::load(unsafe { &*taps.add(k) }), sums[0]);
+                        sums[0] = S::mul_add_all(value, first[k], sums[0]);
                     }
                     if SECOND {
-                        // SAFETY: the caller's promise.
-                        let tap = unsafe { &*taps.sub(STEP * K).add(k) };
-                        sums[R - 1] = S::mul_add_all(value, S::load(tap), sums[R - 1]);
+                        sums[R - 1] = S::mul_add_all(value, second[k], sums[R - 1]);
                     }
                 }
             });

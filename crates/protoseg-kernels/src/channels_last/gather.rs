@@ -30,6 +30,7 @@ pub fn run(
             }
             fast(Block {
                 left: rows,
+                left_stride: length,
                 rows: count,
                 right: weight,
                 from: 0,
@@ -44,7 +45,7 @@ pub fn run(
 }
 
 /// The values under the kernel at an output pixel, `[kernel, kernel, from]`.
-fn window(shape: &ConvShape, input: &[f32], pixel: usize, row: &mut [f32]) {
+pub fn window(shape: &ConvShape, input: &[f32], pixel: usize, row: &mut [f32]) {
     let &ConvShape { from, height, width, kernel, stride, dilation, padding, .. } = shape;
     let (image, place) = (pixel / shape.out_plane(), pixel % shape.out_plane());
     let (out_y, out_x) = (place / shape.out_width(), place % shape.out_width());

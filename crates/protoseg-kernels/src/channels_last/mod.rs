@@ -1,12 +1,13 @@
 //! The forward pass with constant weights: what a model in use spends its time on.
 //!
-//! Maps are `[batch, height, width, channels]` here: the channels of a pixel lie together. A pixel is then a row of a matrix
-//! product as it lies, so is a transformed tile of Winograd's algorithm, and nothing is ever packed but weights, which are
-//! packed once. Batch-norm is in the weights and in the bias; bias, shortcut and activation are applied to sums in
-//! registers.
+//! Maps are `[batch, height, width, channels]` here: the channels of a pixel lie together. A pixel is then a row of
+//! a matrix product as it lies, so is a transformed tile of Winograd's algorithm, and nothing is ever packed but
+//! weights, which are packed once. Batch-norm is in the weights and in the bias; bias, shortcut and activation are
+//! applied to sums in registers.
 
 mod depthwise;
 mod gather;
+mod lines;
 mod panels;
 mod pool;
 mod taps;
@@ -36,6 +37,8 @@ enum Kernel {
     Rows(Panels),
     /// Windows are copied to rows.
     Gather(Panels),
+    /// Windows of few channels are multiplied as they lie.
+    Lines(Panels),
     Winograd(Winograd),
     /// A product for each of the 3x3 taps.
     Taps(Vec<Panels>),
@@ -65,10 +68,11 @@ impl PackedConv {
             let tap = |tap| Panels::new(shape.from, shape.to, |c, o| weight[(o * shape.from + c) * 9 + tap]);
             Kernel::Taps((0..9).map(tap).collect())
         } else {
-            Kernel::Gather(Panels::new(taps * shape.from, shape.to, |row, o| {
+            let windows = Panels::new(taps * shape.from, shape.to, |row, o| {
                 let (tap, c) = (row / shape.from, row % shape.from);
                 weight[(o * shape.from + c) * taps + tap]
-            }))
+            });
+            if lines::suits(&shape) { Kernel::Lines(windows) } else { Kernel::Gather(windows) }
         };
         Self { shape, kernel, bias, activation }
     }
@@ -86,6 +90,7 @@ impl PackedConv {
         match &self.kernel {
             Kernel::Rows(weight) => multiply(input, weight, finish, out, stride),
             Kernel::Gather(weight) => gather::run(shape, input, weight, finish, out, stride),
+            Kernel::Lines(weight) => lines::run(shape, input, weight, finish, out, stride),
             Kernel::Taps(taps) => taps::run(shape, input, taps, finish, out, stride),
             Kernel::Winograd(winograd) => winograd.run(shape, input, finish, out, stride),
             Kernel::Depthwise(depthwise) => depthwise.run(shape, input, finish, out, stride),
@@ -101,6 +106,7 @@ impl PackedConv {
         match &self.kernel {
             Kernel::Rows(_) => "product".to_string(),
             Kernel::Gather(_) => "windows".to_string(),
+            Kernel::Lines(_) => "lines".to_string(),
             Kernel::Taps(_) => "taps".to_string(),
             Kernel::Depthwise(_) => "depthwise".to_string(),
             Kernel::Winograd(winograd) => format!("winograd {}", winograd.tile_side()),
@@ -110,7 +116,7 @@ impl PackedConv {
     /// Bytes of the packed weights.
     pub fn weight_bytes(&self) -> usize {
         match &self.kernel {
-            Kernel::Rows(weight) | Kernel::Gather(weight) => weight.bytes(),
+            Kernel::Rows(weight) | Kernel::Gather(weight) | Kernel::Lines(weight) => weight.bytes(),
             Kernel::Taps(taps) => taps.iter().map(Panels::bytes).sum(),
             Kernel::Winograd(winograd) => winograd.weight_bytes(),
             Kernel::Depthwise(depthwise) => depthwise.weight_bytes(),

@@ -1,5 +1,7 @@
-//! Matrix products whose right side is constant: it is packed once, the left side is read as it lies, and what follows the
-//! product is done before its result leaves the registers.
+//! Matrix products whose right side is constant: it is packed once, the left side is read as it lies, and what
+//! follows the product is done before its result leaves the registers.
+
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -13,13 +15,16 @@ pub use crate::simd::LANES;
 // A literal: with the constant, rustc 1.95 fails on closures that capture a `Finish`.
 pub type Lanes = [f32; 16];
 
-/// Rows of the right side that are multiplied in one go: their part of a panel stays in the nearest cache. Less of it would
-/// mean sums that are stored and fetched again more often.
+/// Rows of the right side that are multiplied in one go: their part of a panel stays in the nearest cache. Less of
+/// it would mean sums that are stored and fetched again more often.
 const DEPTH: usize = 512;
+/// Lines of panels that stay in the nearest cache beside what else is used, 16 KiB.
+const SMALL: usize = 256;
 /// Most rows of the left side that one task multiplies: with [`DEPTH`] columns they stay in the second cache.
 const ROWS: usize = 48;
 
-/// A matrix, `[inner, outer]`, cut into panels of [`LANES`] columns: `[panel][row][lane]`, the last one filled with zeros.
+/// A matrix, `[inner, outer]`, cut into panels of [`LANES`] columns: `[panel][row][lane]`, the last one filled with
+/// zeros.
 #[derive(Clone, Debug)]
 pub struct Panels {
     pub inner: usize,
@@ -61,7 +66,8 @@ pub fn lanes(values: &[f32]) -> Vec<Lanes> {
     values.chunks(LANES).map(part).collect()
 }
 
-/// What is done to the sums of a product before they are stored: `activation(sum + bias + add)`, each part if it is there.
+/// What is done to the sums of a product before they are stored: `activation(sum + bias + add)`, each part if it is
+/// there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finish<'a> {
     /// One value per column, in lanes.
@@ -82,6 +88,7 @@ pub fn multiply(left: &[f32], right: &Panels, finish: Finish, out: &mut [f32], s
         let rows = block.min(rows - first);
         fast(Block {
             left: &left[first * right.inner..][..rows * right.inner],
+            left_stride: right.inner,
             rows,
             right,
             from: 0,
@@ -94,7 +101,8 @@ pub fn multiply(left: &[f32], right: &Panels, finish: Finish, out: &mut [f32], s
     });
 }
 
-/// How many of `all` things a task should take so that every thread gets the same, and none more than `most` at a time.
+/// How many of `all` things a task should take so that every thread gets the same, and none more than `most` at a
+/// time.
 pub fn share(all: usize, most: usize) -> usize {
     let each = all.div_ceil(rayon::current_num_threads()).max(1);
     each.div_ceil(each.div_ceil(most.max(1)))
@@ -102,8 +110,9 @@ pub fn share(all: usize, most: usize) -> usize {
 
 /// One thread's product.
 pub struct Block<'a> {
-    /// `[rows, depth]`
+    /// `[rows, depth]`, rows `left_stride` apart: they may overlap.
     pub left: &'a [f32],
+    pub left_stride: usize,
     pub rows: usize,
     pub right: &'a Panels,
     /// The first of the `depth` rows of `right` that take part.
@@ -147,14 +156,19 @@ impl Work for Block<'_> {
         // A product of no depth still has a bias.
         for start in (0..self.depth.max(1)).step_by(DEPTH) {
             let end = self.depth.min(start + DEPTH);
-            let mut panel = 0;
-            while panel < panels {
-                // Two panels share each value of the left side, if their sums fit in registers.
-                panel += if S::WIDE && panel + 1 < panels {
-                    self.panels::<S, 2>(panel, start, end)
-                } else {
-                    self.panels::<S, 1>(panel, start, end)
-                };
+            // If all panels stay in the nearest cache, rows of the result are written from end to end.
+            let is_small = (end - start) * panels <= SMALL;
+            for first in (0..self.rows).step_by(if is_small { 12 } else { self.rows }) {
+                let rows = if is_small { first..self.rows.min(first + 12) } else { 0..self.rows };
+                let mut panel = 0;
+                while panel < panels {
+                    // Two panels share each value of the left side, if their sums fit in registers.
+                    panel += if S::WIDE && panel + 1 < panels {
+                        self.panels::<S, 2>(rows.clone(), panel, start, end)
+                    } else {
+                        self.panels::<S, 1>(rows.clone(), panel, start, end)
+                    };
+                }
             }
         }
     }
@@ -172,26 +186,35 @@ struct Tile {
 impl Block<'_> {
     /// Every value that a tile reads or writes exists.
     fn check(&self) {
-        let &Self { left, rows, right, from, depth, ref finish, ref out, stride, .. } = self;
+        let &Self { left, left_stride, rows, right, from, depth, ref finish, ref out, stride, .. } = self;
         let panels = right.outer.div_ceil(LANES);
         let reach = (rows - 1) * stride + right.outer;
-        assert!(left.len() >= rows * depth, "{rows} rows of {depth}");
+        assert!(
+            left.len() >= (rows - 1) * left_stride + depth,
+            "{rows} rows of {depth}, {left_stride} apart"
+        );
         assert!(from + depth <= right.inner && right.data.len() == panels * right.inner);
         assert!(stride >= right.outer && out.len() >= reach, "{rows} rows, {stride} apart");
         assert!(finish.add.is_none_or(|add| add.len() >= reach), "{rows} rows to add, {stride} apart");
         assert!(finish.bias.is_none_or(|bias| bias.len() >= panels), "{panels} panels of bias");
     }
 
-    /// All rows times `P` panels; returns `P`.
+    /// Some rows times `P` panels; returns `P`.
     #[inline(always)]
-    fn panels<S: Simd, const P: usize>(&mut self, panel: usize, start: usize, end: usize) -> usize {
-        let mut row = 0;
-        while row < self.rows {
+    fn panels<S: Simd, const P: usize>(
+        &mut self,
+        rows: Range<usize>,
+        panel: usize,
+        start: usize,
+        end: usize,
+    ) -> usize {
+        let mut row = rows.start;
+        while row < rows.end {
             // Twelve wide or six double registers of sums keep the machine busy; what is left over is halved.
             let tile = Tile { row, panel, start, end };
             // SAFETY: `check` passed, there are `P` panels from this one on and as many rows as the tile has.
             row += unsafe {
-                match self.rows - row {
+                match rows.end - row {
                     left if S::WIDE && left >= 12 => self.tile::<S, 12, P>(tile),
                     12.. | 6 | 11 => self.tile::<S, 6, P>(tile),
                     9 | 10 | 5 => self.tile::<S, 5, P>(tile),
@@ -231,21 +254,21 @@ impl Block<'_> {
                 unrolled!(r in 0..R, at most 12, { sums[r][p] = bias });
             });
         }
-        let left = self.left.as_ptr().wrapping_add(row * self.depth);
+        let left = self.left.as_ptr().wrapping_add(row * self.left_stride);
         let right = self.right.data.as_ptr().wrapping_add(panel * self.right.inner + self.from);
         let out = self.out.as_ptr().wrapping_add(corner);
         unrolled!(r in 0..R, at most 12, {
             unrolled!(p in 0..P, at most 2, { prefetch(out.wrapping_add(r * self.stride + p * LANES)) });
         });
         for i in start..end {
-            prefetch(left.wrapping_add(R * self.depth + i * LANES));
+            prefetch(left.wrapping_add(R * self.left_stride + i * LANES));
             let taps: [S::Vector; P] = std::array::from_fn(|p| {
                 // SAFETY: `i` is below the depth, and the panel is one of this matrix.
                 S::load(unsafe { &*right.add(p * self.right.inner + i) })
             });
             unrolled!(r in 0..R, at most 12, {
                 // SAFETY: the row is one of this block, and `i` is below its length.
-                let value = S::splat(unsafe { *left.add(r * self.depth + i) });
+                let value = S::splat(unsafe { *left.add(r * self.left_stride + i) });
                 unrolled!(p in 0..P, at most 2, { sums[r][p] = S::mul_add_all(value, taps[p], sums[r][p]) });
             });
         }
@@ -303,8 +326,8 @@ pub unsafe fn write_vector<S: Simd>(to: *mut f32, from: S::Vector, width: usize)
     }
 }
 
-/// The first `width` values of `from`. Lane by lane where they are fewer than [`LANES`]: given two copies, the compiler
-/// would make one of them, a slow call of `memmove` for every length.
+/// The first `width` values of `from`. Lane by lane where they are fewer than [`LANES`]: given two copies, the
+/// compiler would make one of them, a slow call of `memmove` for every length.
 #[inline(always)]
 pub fn read(to: &mut Lanes, from: &[f32], width: usize) {
     if width == LANES {

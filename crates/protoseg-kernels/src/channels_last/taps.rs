@@ -1,5 +1,5 @@
-//! 3x3 convolutions of stride 1 that are dilated so far that many taps lie beside the map, as the widest of DeepLab's: for each
-//! tap a product of the pixels it reaches, on the map as it lies.
+//! 3x3 convolutions of stride 1 that are dilated so far that many taps lie beside the map, as the widest of
+//! DeepLab's: for each tap a product of the pixels it reaches, on the map as it lies.
 
 use std::ops::Range;
 
@@ -52,6 +52,7 @@ pub fn run(
                 let end = out.len().min(first + columns.len() * stride);
                 fast(Block {
                     left: &input[source * from..][..columns.len() * from],
+                    left_stride: from,
                     rows: columns.len(),
                     right: &taps[tap],
                     from: 0,

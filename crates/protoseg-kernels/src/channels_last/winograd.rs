@@ -97,6 +97,7 @@ fn run_tiles<const M: usize, const N: usize>(
                 for ((right, left), out) in winograd.places.iter().zip(lefts).zip(outs) {
                     fast(Block {
                         left: &left[..tiles.len() * depth],
+                        left_stride: depth,
                         rows: tiles.len(),
                         right,
                         from: start,
@@ -113,7 +114,8 @@ fn run_tiles<const M: usize, const N: usize>(
     );
 }
 
-/// Values of one place's matrix, and room behind it: places whole pages apart would compete for the same lines of a cache.
+/// Values of one place's matrix, and room after it: places whole pages apart would compete for the same lines of a
+/// cache.
 fn apart(values: usize) -> usize {
     values.next_multiple_of(LANES) | LANES
 }

@@ -1,10 +1,10 @@
 //! The same code compiled for several instruction sets, chosen at run time.
 
-/// Values of a [`Simd::Vector`].
+/// Values of a vector.
 pub const LANES: usize = 16;
 
-/// An instruction set, as far as code must know of it. Most loops are left to the compiler; those whose sums must stay in
-/// registers are written with vectors.
+/// An instruction set, as far as code must know of it. Most loops are left to the compiler; those whose sums must
+/// stay in registers are written with vectors.
 pub trait Simd {
     /// Whether sixteen values fit in one register, of which there are 32.
     const WIDE: bool;
@@ -39,60 +39,8 @@ pub trait Simd {
     fn min(a: Self::Vector, b: Self::Vector) -> Self::Vector;
 }
 
-/// The vectors of instruction sets that are left to the compiler: plain arrays.
-macro_rules! vectors_are_arrays {
-    () => {
-        type Vector = [f32; $crate::simd::LANES];
-
-        #[inline(always)]
-        fn load(values: &Self::Vector) -> Self::Vector {
-            *values
-        }
-
-        #[inline(always)]
-        fn load_first(values: &[f32], count: usize) -> Self::Vector {
-            std::array::from_fn(|lane| if lane < count { values[lane] } else { 0.0 })
-        }
-
-        #[inline(always)]
-        fn splat(value: f32) -> Self::Vector {
-            [value; $crate::simd::LANES]
-        }
-
-        #[inline(always)]
-        fn store(vector: Self::Vector, to: &mut Self::Vector) {
-            *to = vector;
-        }
-
-        #[inline(always)]
-        fn store_first(vector: Self::Vector, to: &mut [f32], count: usize) {
-            (0..$crate::simd::LANES).filter(|&lane| lane < count).for_each(|lane| to[lane] = vector[lane]);
-        }
-
-        #[inline(always)]
-        fn mul_add_all(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
-            std::array::from_fn(|lane| Self::mul_add(a[lane], b[lane], c[lane]))
-        }
-
-        #[inline(always)]
-        fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector {
-            std::array::from_fn(|lane| a[lane] + b[lane])
-        }
-
-        #[inline(always)]
-        fn max(a: Self::Vector, b: Self::Vector) -> Self::Vector {
-            std::array::from_fn(|lane| if a[lane] > b[lane] { a[lane] } else { b[lane] })
-        }
-
-        #[inline(always)]
-        fn min(a: Self::Vector, b: Self::Vector) -> Self::Vector {
-            std::array::from_fn(|lane| if a[lane] < b[lane] { a[lane] } else { b[lane] })
-        }
-    };
-}
-
-/// A loop over `0..count` written out: the compiler then keeps an array that is indexed by `i` in registers. The bound on
-/// `count`, one of those below, is how often the body is compiled.
+/// A loop over `0..count` written out: the compiler then keeps an array that is indexed by `i` in registers. The
+/// bound on `count`, one of those below, is how often the body is compiled.
 macro_rules! unrolled {
     ($i:ident in 0..$count:expr, at most 2, $body:block) => {
         $crate::simd::unrolled!(@ $i, $count, 2, $body, 0 1)
@@ -128,8 +76,8 @@ pub fn prefetch(place: *const f32) {
 
 /// Loops worth compiling for more than the least of machines.
 pub trait Work {
-    /// Must be `#[inline(always)]`, with all it calls, to be compiled anew for each instruction set; hence a trait, since a
-    /// closure is compiled once.
+    /// Must be `#[inline(always)]`, with all it calls, to be compiled anew for each instruction set; hence a trait,
+    /// since a closure is compiled once.
     fn run<S: Simd>(self);
 }
 
@@ -155,23 +103,15 @@ pub fn fast(work: impl Work) {
     work.run::<Baseline>();
 }
 
-/// What every machine of this architecture has.
-struct Baseline;
-
-impl Simd for Baseline {
-    const WIDE: bool = false;
-
-    #[inline(always)]
-    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
-        // Without an instruction for it, `f32::mul_add` is a slow function.
-        if cfg!(target_arch = "aarch64") { a.mul_add(b, c) } else { a * b + c }
-    }
-
-    vectors_are_arrays!();
-}
-
+#[cfg(not(target_arch = "x86_64"))]
+mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
+
+#[cfg(not(target_arch = "x86_64"))]
+use portable::Portable as Baseline;
+#[cfg(target_arch = "x86_64")]
+use x86::Sse as Baseline;
 
 /// Paths that this machine would not choose, for tests.
 #[cfg(test)]
@@ -181,7 +121,7 @@ pub mod pretend {
         atomic::{AtomicU8, Ordering},
     };
 
-    use super::{Baseline, Simd, Work};
+    use super::{Baseline, LANES, Simd, Work};
 
     /// The code of wide registers on whatever the baseline has.
     struct Wide;
@@ -194,13 +134,60 @@ pub mod pretend {
             Baseline::mul_add(a, b, c)
         }
 
-        vectors_are_arrays!();
+        type Vector = <Baseline as Simd>::Vector;
+
+        #[inline(always)]
+        fn load(values: &[f32; LANES]) -> Self::Vector {
+            Baseline::load(values)
+        }
+
+        #[inline(always)]
+        fn load_first(values: &[f32], count: usize) -> Self::Vector {
+            Baseline::load_first(values, count)
+        }
+
+        #[inline(always)]
+        fn splat(value: f32) -> Self::Vector {
+            Baseline::splat(value)
+        }
+
+        #[inline(always)]
+        fn store(vector: Self::Vector, to: &mut [f32; LANES]) {
+            Baseline::store(vector, to);
+        }
+
+        #[inline(always)]
+        fn store_first(vector: Self::Vector, to: &mut [f32], count: usize) {
+            Baseline::store_first(vector, to, count);
+        }
+
+        #[inline(always)]
+        fn mul_add_all(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
+            Baseline::mul_add_all(a, b, c)
+        }
+
+        #[inline(always)]
+        fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+            Baseline::add(a, b)
+        }
+
+        #[inline(always)]
+        fn max(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+            Baseline::max(a, b)
+        }
+
+        #[inline(always)]
+        fn min(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+            Baseline::min(a, b)
+        }
     }
 
     #[derive(Clone, Copy, Debug)]
     pub enum Path {
         Portable = 1,
         Wide = 2,
+        /// Where the machine has it, else what [`Self::Portable`] is.
+        Avx2 = 3,
     }
 
     static PATH: AtomicU8 = AtomicU8::new(0);
@@ -220,6 +207,7 @@ pub mod pretend {
         match PATH.load(Ordering::Relaxed) {
             1 => Some(Path::Portable),
             2 => Some(Path::Wide),
+            3 => Some(Path::Avx2),
             _ => None,
         }
     }
@@ -228,6 +216,12 @@ pub mod pretend {
         match path {
             Path::Portable => work.run::<Baseline>(),
             Path::Wide => work.run::<Wide>(),
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx2 if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") => {
+                // SAFETY: the processor was just asked.
+                unsafe { super::x86::with_avx2(work) }
+            }
+            Path::Avx2 => work.run::<Baseline>(),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The instruction sets of 64-bit x86 beyond its baseline.
+//! The instruction sets of 64-bit x86.
 //!
-//! The two types below are named only by [`with_avx2`] and [`with_avx512`], which [`super::fast`] calls where the processor
-//! has the instructions: that is what makes the blocks here safe.
+//! `Avx2` and `Avx512` are named only by [`with_avx2`] and [`with_avx512`], which [`super::fast`] calls where the
+//! processor has the instructions; `Sse` is the baseline. That is what makes the blocks here safe.
 
 use std::arch::x86_64::*;
 
@@ -17,7 +17,104 @@ pub fn with_avx512(work: impl Work) {
     work.run::<Avx512>();
 }
 
+/// Vectors that fill `$count` registers of `$lanes` values.
+macro_rules! vectors_of {
+    (
+        $register:ty, $count:literal, $lanes:literal,
+        $load:ident $splat:ident $store:ident $add:ident $max:ident $min:ident
+    ) => {
+        type Vector = [$register; $count];
+
+        #[inline(always)]
+        fn load(values: &[f32; $crate::simd::LANES]) -> Self::Vector {
+            // SAFETY: see the module; all parts lie in the array.
+            std::array::from_fn(|part| unsafe { $load(values.as_ptr().add(part * $lanes)) })
+        }
+
+        #[inline(always)]
+        fn load_first(values: &[f32], count: usize) -> Self::Vector {
+            let mut all = [0.0; $crate::simd::LANES];
+            (0..$crate::simd::LANES).filter(|&lane| lane < count).for_each(|lane| all[lane] = values[lane]);
+            Self::load(&all)
+        }
+
+        #[inline(always)]
+        fn splat(value: f32) -> Self::Vector {
+            // SAFETY: see the module.
+            [unsafe { $splat(value) }; $count]
+        }
+
+        #[inline(always)]
+        fn store(vector: Self::Vector, to: &mut [f32; $crate::simd::LANES]) {
+            for (part, register) in vector.into_iter().enumerate() {
+                // SAFETY: see the module; all parts lie in the array.
+                unsafe { $store(to.as_mut_ptr().add(part * $lanes), register) };
+            }
+        }
+
+        #[inline(always)]
+        fn store_first(vector: Self::Vector, to: &mut [f32], count: usize) {
+            let mut all = [0.0; $crate::simd::LANES];
+            Self::store(vector, &mut all);
+            (0..$crate::simd::LANES).filter(|&lane| lane < count).for_each(|lane| to[lane] = all[lane]);
+        }
+
+        #[inline(always)]
+        fn mul_add_all(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
+            std::array::from_fn(|part| Self::mul_add_register(a[part], b[part], c[part]))
+        }
+
+        #[inline(always)]
+        fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+            // SAFETY: see the module.
+            std::array::from_fn(|part| unsafe { $add(a[part], b[part]) })
+        }
+
+        #[inline(always)]
+        fn max(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+            // SAFETY: see the module.
+            std::array::from_fn(|part| unsafe { $max(a[part], b[part]) })
+        }
+
+        #[inline(always)]
+        fn min(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+            // SAFETY: see the module.
+            std::array::from_fn(|part| unsafe { $min(a[part], b[part]) })
+        }
+    };
+}
+/// What every machine of this architecture has.
+pub struct Sse;
+
+impl Sse {
+    #[inline(always)]
+    fn mul_add_register(a: __m128, b: __m128, c: __m128) -> __m128 {
+        // SAFETY: the baseline has these instructions.
+        unsafe { _mm_add_ps(_mm_mul_ps(a, b), c) }
+    }
+}
+
+impl Simd for Sse {
+    const WIDE: bool = false;
+
+    #[inline(always)]
+    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+        // Without an instruction for it, `f32::mul_add` is a slow function.
+        a * b + c
+    }
+
+    vectors_of!(__m128, 4, 4, _mm_loadu_ps _mm_set1_ps _mm_storeu_ps _mm_add_ps _mm_max_ps _mm_min_ps);
+}
+
 struct Avx2;
+
+impl Avx2 {
+    #[inline(always)]
+    fn mul_add_register(a: __m256, b: __m256, c: __m256) -> __m256 {
+        // SAFETY: see the module.
+        unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+}
 
 impl Simd for Avx2 {
     const WIDE: bool = false;
@@ -27,66 +124,10 @@ impl Simd for Avx2 {
         a.mul_add(b, c)
     }
 
-    type Vector = [__m256; 2];
-
-    #[inline(always)]
-    fn load(values: &[f32; LANES]) -> Self::Vector {
-        // SAFETY: see the module; both halves lie in the array.
-        unsafe { [_mm256_loadu_ps(values.as_ptr()), _mm256_loadu_ps(values.as_ptr().add(8))] }
-    }
-
-    #[inline(always)]
-    fn load_first(values: &[f32], count: usize) -> Self::Vector {
-        let mut all = [0.0; LANES];
-        (0..LANES).filter(|&lane| lane < count).for_each(|lane| all[lane] = values[lane]);
-        Self::load(&all)
-    }
-
-    #[inline(always)]
-    fn splat(value: f32) -> Self::Vector {
-        // SAFETY: see the module.
-        unsafe { [_mm256_set1_ps(value); 2] }
-    }
-
-    #[inline(always)]
-    fn store(vector: Self::Vector, to: &mut [f32; LANES]) {
-        // SAFETY: see the module; both halves lie in the array.
-        unsafe {
-            _mm256_storeu_ps(to.as_mut_ptr(), vector[0]);
-            _mm256_storeu_ps(to.as_mut_ptr().add(8), vector[1]);
-        }
-    }
-
-    #[inline(always)]
-    fn store_first(vector: Self::Vector, to: &mut [f32], count: usize) {
-        let mut all = [0.0; LANES];
-        Self::store(vector, &mut all);
-        (0..LANES).filter(|&lane| lane < count).for_each(|lane| to[lane] = all[lane]);
-    }
-
-    #[inline(always)]
-    fn mul_add_all(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
-        // SAFETY: see the module.
-        unsafe { [_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])] }
-    }
-
-    #[inline(always)]
-    fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector {
-        // SAFETY: see the module.
-        unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn max(a: Self::Vector, b: Self::Vector) -> Self::Vector {
-        // SAFETY: see the module.
-        unsafe { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn min(a: Self::Vector, b: Self::Vector) -> Self::Vector {
-        // SAFETY: see the module.
-        unsafe { [_mm256_min_ps(a[0], b[0]), _mm256_min_ps(a[1], b[1])] }
-    }
+    vectors_of!(
+        __m256, 2, 8,
+        _mm256_loadu_ps _mm256_set1_ps _mm256_storeu_ps _mm256_add_ps _mm256_max_ps _mm256_min_ps
+    );
 }
 
 struct Avx512;

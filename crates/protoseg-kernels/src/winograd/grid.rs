@@ -8,8 +8,8 @@ pub const TILES: [usize; 5] = [6, 5, 4, 3, 2];
 /// What a transformed weight costs, in products: it must be made or fetched, from memory if there are many.
 const WEIGHT: usize = 100;
 
-/// The tiles of all images of a batch, joined in one line and cut into chunks of [`LANES`]. A dilated map is `dilation^2`
-/// maps that do not see each other (phases), each with tiles of its own.
+/// The tiles of all images of a batch, joined in one line and cut into chunks of [`LANES`]. A dilated map is
+/// `dilation^2` maps that do not see each other (phases), each with tiles of its own.
 pub struct Grid {
     /// Tiles of the batch.
     pub tiles: usize,
@@ -17,7 +17,7 @@ pub struct Grid {
     pub inputs: Vec<u32>,
     /// `[chunk][M * M][lane]`
     pub outputs: Vec<u32>,
-    /// The place behind the maps: what is read there is zero, what is written there is dropped.
+    /// The place after the maps: what is read there is zero, what is written there is dropped.
     pub nowhere: usize,
 }
 
@@ -90,7 +90,8 @@ pub fn corners(shape: &ConvShape, m: usize) -> Vec<Corner> {
     corners
 }
 
-/// The pixel of the batch `j` steps below and `i` right of a tile's corner, less the padding in steps; none outside the map.
+/// The pixel of the batch `j` steps below and `i` right of a tile's corner, less the padding in steps; none outside
+/// the map.
 #[inline(always)]
 pub fn place(shape: &ConvShape, corner: &Corner, j: usize, i: usize, padding: usize) -> Option<usize> {
     let &ConvShape { height, width, dilation, .. } = shape;

@@ -1,7 +1,7 @@
 //! 3x3 convolutions of stride 1 that keep the size of their maps, with any dilation.
 //!
-//! Maps are cut into tiles (see [`grid`]), tiles and weights are transformed (see [`tile`]), and for each of the N^2 places
-//! in a transformed tile one matrix product mixes the channels of all tiles of the batch.
+//! Maps are cut into tiles (see [`grid`]), tiles and weights are transformed (see [`tile`]), and for each of the
+//! N^2 places in a transformed tile one matrix product mixes the channels of all tiles of the batch.
 
 pub(crate) mod grid;
 mod spectrum;
@@ -24,8 +24,8 @@ use tile::{LANES, Room, Tile};
 /// Channels that are transformed at a time: bounds the memory, and is enough for matrix products to run at full speed.
 const BLOCK: usize = 512;
 
-/// Whether this kernel is the fast one: it needs channels for its products to be worth the transforms, and maps that tiles
-/// do not overhang by far.
+/// Whether this kernel is the fast one: it needs channels for its products to be worth the transforms, and maps
+/// that tiles do not overhang by far.
 pub fn suits(shape: &ConvShape) -> bool {
     let (_, products) = Grid::cheapest_in_training(shape);
     shape.is_same_3x3() && shape.from.min(shape.to) >= 16 && 5 * products < 4 * 9 * shape.in_plane()

@@ -5,8 +5,8 @@ use rayon::prelude::*;
 use super::tile::{LANES, Lanes};
 use crate::{matmul::Matrix, scratch::Scratch};
 
-/// `[place][row][column]`, with the places a little apart: at a distance of whole pages, the same spot of every place would
-/// compete for the same few lines of the cache.
+/// `[place][row][column]`, with the places a little apart: at a distance of whole pages, the same spot of every
+/// place would compete for the same few lines of the cache.
 pub struct Spectrum {
     values: Scratch,
     pub rows: usize,

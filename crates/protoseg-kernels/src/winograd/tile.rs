@@ -1,5 +1,5 @@
-//! The transforms of F(M x M, 3 x 3): M x M outputs of a 3x3 convolution from N x N inputs, N = M + 2, with N^2 products
-//! instead of 9 M^2 (Winograd 1980, Lavin and Gray 2016). Along one line, with `*` an elementwise product,
+//! The transforms of F(M x M, 3 x 3): M x M outputs of a 3x3 convolution from N x N inputs, N = M + 2, with N^2
+//! products instead of 9 M^2 (Winograd 1980, Lavin and Gray 2016). Along one line, with `*` an elementwise product,
 //! `out = A^T ((G g) * (B^T d))`; in two dimensions each matrix is applied to both sides.
 //!
 //! The matrices are those of Cook and Toom: a line is a polynomial, evaluated at N - 1 points and at infinity.
