@@ -1,14 +1,14 @@
-//! What to do about an error of the library, in the words of the command line. The library speaks of the matter; flags and
-//! commands are named here.
+//! Hints about library errors, in terms of the command line. The library's errors name no flags and no commands; these
+//! hints do.
 
 use protoseg::{
-    class_pack::PackError, data::DataError, evaluate::EvaluateError, model::ModelError,
+    class_pack::PackError, core::SupportError, data::DataError, evaluate::EvaluateError, model::ModelError,
     register::RegisterError, train::TrainError,
 };
 
 use crate::output::quoted;
 
-/// The hint that belongs to an error, if there is one.
+/// The hint for an error, if there is one.
 pub fn of(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
         let cause_of_register = cause.downcast_ref().and_then(of_register);
@@ -24,13 +24,13 @@ pub fn of(error: &anyhow::Error) -> Option<String> {
 fn of_register(error: &RegisterError) -> Option<String> {
     match error {
         RegisterError::Pack(PackError::Twice(_)) => {
-            Some("replace it with --force, or choose another name".to_string())
+            Some("use --force to replace it, or choose another name".to_string())
         }
         RegisterError::Pack(error) => of_pack(error),
         RegisterError::Data(error) => of_data(error),
         RegisterError::Model(error) => of_model(error),
         RegisterError::GivenTwice { .. } => {
-            Some("give all supports of a class after one --class, or in one file".to_string())
+            Some("list all supports of a class in one --class, or in one file".to_string())
         }
         _ => None,
     }
@@ -39,16 +39,16 @@ fn of_register(error: &RegisterError) -> Option<String> {
 fn of_train(error: &TrainError) -> Option<String> {
     match error {
         TrainError::Exists { path } => {
-            Some(format!("go on with it by --resume {}, or choose another --out", quoted(path)))
+            Some(format!("continue it with --resume {}, or choose another --out", quoted(path)))
         }
-        TrainError::NoRun { .. } => Some("--resume takes the folder that --out named".to_string()),
+        TrainError::NoRun { .. } => Some("give --resume the folder that --out named".to_string()),
         TrainError::Diverged { .. } => Some(
-            "start again with a smaller --lr, or look at these images with `protoseg data check`".to_string(),
+            "start again with a smaller --lr, or check these images with `protoseg data check`".to_string(),
         ),
         TrainError::Load(_) => {
             Some("repair or remove the file, or leave such images out with --on-error skip".to_string())
         }
-        TrainError::Config(error) if error.key == "data.source" => Some("name it with --data".to_string()),
+        TrainError::Config(error) if error.key == "data.source" => Some("choose one with --data".to_string()),
         TrainError::Data(error) => of_data(error),
         TrainError::Model(error) => of_model(error),
         _ => None,
@@ -60,7 +60,7 @@ fn of_evaluate(error: &EvaluateError) -> Option<String> {
         EvaluateError::Data(error) => of_data(error),
         EvaluateError::Register(error) => of_register(error),
         EvaluateError::Model(error) => of_model(error),
-        EvaluateError::NoImages { .. } => Some("look at it with `protoseg data check`".to_string()),
+        EvaluateError::NoImages { .. } => Some("check it with `protoseg data check`".to_string()),
         _ => None,
     }
 }
@@ -86,9 +86,14 @@ fn of_pack(error: &PackError) -> Option<String> {
 
 fn of_data(error: &DataError) -> Option<String> {
     match error {
-        DataError::NeedsRoot { .. } => Some("name it with --root".to_string()),
+        DataError::NeedsRoot { .. } => Some("give it with --root".to_string()),
+        DataError::AlreadyPrepared { .. } => Some("use --force to prepare it again here".to_string()),
+        DataError::Support(SupportError::None { .. }) => Some(
+            "`protoseg register` and `protoseg eval` take a smaller --min-pixels, or a list with --supports"
+                .to_string(),
+        ),
         DataError::Missing { path, .. } if path.ends_with("SegmentationClassAug") => {
-            Some("protoseg data prepare pascal-5i --voc DIR --sbd DIR".to_string())
+            Some("run `protoseg data prepare pascal-5i --voc DIR --sbd DIR`".to_string())
         }
         _ => None,
     }

@@ -1,21 +1,21 @@
-//! The classes a classifier knows, one a row: background (if any), then base, then novel.
+//! The classes that a classifier knows, one per row: background (if any), then base, then novel.
 
 use serde::{Deserialize, Serialize};
 
-/// What a class is to the classifier.
+/// The role of a class in the classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClassRole {
-    /// Everything the data set does not name; always row 0. A data set may have none.
+    /// Everything the data set does not name; always row 0. A data set may have no background.
     Background,
     /// Learned from many labelled images.
     Base,
-    /// Registered from a few.
+    /// Registered from a few labelled images.
     Novel,
 }
 
 impl ClassRole {
-    /// As files write it.
+    /// The name of the role in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Background => "background",
@@ -33,34 +33,36 @@ pub struct Class {
     pub role: ClassRole,
 }
 
-/// The rows of a classifier in order. Names are unique; background comes first, then base, then novel.
+/// The rows of a classifier in order. Names are unique. The background comes first, then base, then novel classes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Class>", into = "Vec<Class>")]
 pub struct Classes(Vec<Class>);
 
-/// A list of classes that cannot be a classifier's.
+/// Why a list of classes is not valid for a classifier.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClassError {
-    #[error("no base class is named\nhint: name at least one")]
+    #[error("there is no base class\nhint: name at least one base class")]
     NoBase,
     #[error("class `{0}` is named twice\nhint: give every class its own name")]
     Twice(String),
-    #[error("class number {0} has an empty name")]
+    #[error("class number {0} has an empty name\nhint: give it a name")]
     Empty(usize),
-    #[error("class `{0}` is out of order: background comes first, then base, then novel classes")]
+    #[error(
+        "class `{0}` is out of order: expected the background first, then base, then novel classes\nhint: move it to its place"
+    )]
     Order(String),
-    #[error("a classifier holds at most {MOST} classes, got {0}")]
+    #[error("a classifier has room for at most {MOST} classes, got `{0}`\nhint: use fewer classes")]
     TooMany(usize),
 }
 
-/// The most rows that labels of 16 bits leave room for.
+/// The largest number of rows that 16-bit labels leave room for.
 const MOST: usize = 65_500;
 
-/// The name that makes a first base class the background.
+/// If the first base class has this name, it is the background.
 const BACKGROUND: &str = "background";
 
 impl Classes {
-    /// Rows from names. A first base name of `background` gets the role [`ClassRole::Background`].
+    /// Makes rows from names. If the first base name is `background`, it gets the role [`ClassRole::Background`].
     pub fn new<S: AsRef<str>>(base: &[S], novel: &[S]) -> Result<Self, ClassError> {
         let base = base.iter().enumerate().map(|(row, name)| Class {
             name: name.as_ref().to_string(),
@@ -75,7 +77,7 @@ impl Classes {
         base.chain(novel).collect::<Vec<_>>().try_into()
     }
 
-    /// The same base classes with other novel ones behind them.
+    /// The same base classes, followed by other novel classes.
     pub fn with_novel<S: AsRef<str>>(&self, novel: &[S]) -> Result<Self, ClassError> {
         let novel =
             novel.iter().map(|name| Class { name: name.as_ref().to_string(), role: ClassRole::Novel });
@@ -87,7 +89,7 @@ impl Classes {
         &self.0
     }
 
-    /// Number of base rows, the background included (the paper's N^b).
+    /// Number of base rows, including the background (the paper's N^b).
     pub fn n_base(&self) -> usize {
         self.0.iter().filter(|class| class.role != ClassRole::Novel).count()
     }
@@ -110,7 +112,7 @@ impl TryFrom<Vec<Class>> for Classes {
     type Error = ClassError;
 
     fn try_from(classes: Vec<Class>) -> Result<Self, ClassError> {
-        // The values above are labels with a meaning of their own.
+        // The values above have a special meaning as labels.
         if classes.len() > MOST {
             return Err(ClassError::TooMany(classes.len()));
         }

@@ -1,6 +1,7 @@
-//! The classes that a data set's files name, by the numbers the files use.
+//! The classes of a data set, under the numbers that its files use.
 //!
-//! Files speak [`ClassId`]; classifiers speak rows ([`crate::Classes`]). [`crate::Remap`] is the only bridge.
+//! Files use [`ClassId`]; classifiers use rows ([`crate::Classes`]). [`crate::Remap`] is the only bridge between
+//! them.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{IGNORE, IdMap};
 
-/// The number by which a data set's label files name a class.
+/// The number that a data set's label files use for a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClassId(pub u16);
@@ -20,14 +21,14 @@ impl fmt::Display for ClassId {
     }
 }
 
-/// A class as a data set names it.
+/// A class with its name and id in the data set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedClass {
     pub id: ClassId,
     pub name: String,
 }
 
-/// All classes of a data set in rising id, which of them is the background (a data set may have none), and the
+/// All classes of a data set in ascending order of id, which of them is the background (there may be none), and the
 /// label values that mean "no label".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassTable {
@@ -36,10 +37,10 @@ pub struct ClassTable {
     ignore: Vec<u16>,
 }
 
-/// A list of classes that cannot be a data set's.
+/// Why a list of classes is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClassTableError {
-    #[error("the data set names no class\nhint: name at least one class besides the background")]
+    #[error("the data set has no foreground class\nhint: name at least one class besides the background")]
     NoForeground,
     #[error("class `{name}` (id `{id}`) is named twice\nhint: give every class its own name and its own id")]
     Twice { name: String, id: ClassId },
@@ -50,20 +51,20 @@ pub enum ClassTableError {
     )]
     Ignored { name: String, id: ClassId },
     #[error(
-        "the background `{name}` is not among the classes\nhint: add `{name}` to the classes, or say that there is no background"
+        "the background `{name}` is not among the classes\nhint: add `{name}` to the classes, or declare that there is no background"
     )]
     NoBackground { name: String },
-    #[error("class id `{got}` is too large\nhint: ids go up to {max}", max = ClassTable::MAX_ID)]
+    #[error("class id `{got}` is too large, expected at most `{max}`\nhint: give the class a smaller id", max = ClassTable::MAX_ID)]
     TooLarge { got: usize },
 }
 
 impl ClassTable {
-    /// The name that makes a class the background when nothing else is said.
+    /// A class of this name is the background unless the data set says otherwise.
     pub const BACKGROUND: &str = "background";
-    /// The highest id a class may have; what is above is kept for marks such as [`IGNORE`].
+    /// The highest id a class may have. Higher values are reserved for marks such as [`IGNORE`].
     pub const MAX_ID: u16 = u16::MAX - 8;
 
-    /// A table from ids and names. `background` names the background class, if there is one.
+    /// Makes a table from ids and names. `background` names the background class, if there is one.
     pub fn new(
         classes: impl IntoIterator<Item = (ClassId, String)>,
         background: Option<&str>,
@@ -105,7 +106,7 @@ impl ClassTable {
         Ok(table)
     }
 
-    /// A table from names whose ids are their positions. A class named `background` is the background.
+    /// Makes a table from names; a class's id is its position. A class named `background` is the background.
     pub fn from_names<S: AsRef<str>>(names: &[S], ignore: &[u16]) -> Result<Self, ClassTableError> {
         if names.len() > usize::from(Self::MAX_ID) {
             return Err(ClassTableError::TooLarge { got: names.len() });
@@ -115,12 +116,12 @@ impl ClassTable {
         Self::new(classes, background.then_some(Self::BACKGROUND), ignore)
     }
 
-    /// All classes in rising id.
+    /// All classes in ascending order of id.
     pub fn classes(&self) -> &[NamedClass] {
         &self.classes
     }
 
-    /// All classes but the background, in rising id.
+    /// All classes except the background, in ascending order of id.
     pub fn foreground(&self) -> impl Iterator<Item = &NamedClass> {
         self.classes.iter().filter(|class| Some(class.id) != self.background)
     }
@@ -138,7 +139,7 @@ impl ClassTable {
         self.position(id).is_some()
     }
 
-    /// Where the class stands in [`Self::classes`].
+    /// Position of the class in [`Self::classes`].
     pub fn position(&self, id: ClassId) -> Option<usize> {
         self.classes.binary_search_by_key(&id, |class| class.id).ok()
     }
@@ -151,7 +152,7 @@ impl ClassTable {
         self.classes.iter().find(|class| class.name == name).map(|class| class.id)
     }
 
-    /// Turns every ignored value of a label map fresh from a file into [`IGNORE`].
+    /// Replaces every ignored value in a label map read from a file with [`IGNORE`].
     pub fn mark_ignored(&self, labels: &mut IdMap) {
         match *self.ignore {
             [] => {}

@@ -1,8 +1,8 @@
-//! Pixel counts of truth against prediction, and what follows from them.
+//! Pixel counts of truth against prediction, and the scores that follow from them.
 
 use crate::{IGNORE, RowMap};
 
-/// How often each class was predicted as each, summed over any number of images.
+/// How often each class was predicted as each other class, summed over any number of images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confusion {
     classes: usize,
@@ -15,8 +15,8 @@ impl Confusion {
         Self { classes, counts: vec![0; classes * classes] }
     }
 
-    /// Counts the pixels of one image. Where the truth is [`IGNORE`] nothing is counted; what is predicted there does not
-    /// matter.
+    /// Counts the pixels of one image. Pixels whose truth is [`IGNORE`] are not counted, whatever was predicted
+    /// there.
     pub fn add(&mut self, truth: &RowMap, predicted: &RowMap) {
         let sizes = [truth, predicted].map(|map| (map.width, map.height));
         assert_eq!(sizes[0], sizes[1], "truth and prediction differ in size");
@@ -31,18 +31,18 @@ impl Confusion {
         self.classes
     }
 
-    /// How often each class (of the truth, a row) was predicted as each: `classes * classes` counts.
+    /// The counts, `classes * classes`: one row per true class, one column per predicted class.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// Counts of others, such as another thread's, joined to these.
+    /// Adds other counts, such as those of another thread.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(self.classes, other.classes, "counts of different classifiers");
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
     }
 
-    /// Intersection over union of a class; nothing where it neither occurs nor is predicted.
+    /// Intersection over union of a class; `None` if the class neither occurs nor is predicted.
     pub fn iou(&self, class: usize) -> Option<f64> {
         let row: u64 = self.counts[class * self.classes..][..self.classes].iter().sum();
         let column: u64 = self.counts.iter().skip(class).step_by(self.classes).sum();
@@ -51,13 +51,13 @@ impl Confusion {
         (union > 0).then(|| hit as f64 / union as f64)
     }
 
-    /// Mean IoU over those of these classes that have one; nothing without any.
+    /// Mean IoU over those of these classes that have one; `None` if none has.
     pub fn mean_iou(&self, classes: impl IntoIterator<Item = usize>) -> Option<f64> {
         let ious: Vec<f64> = classes.into_iter().filter_map(|class| self.iou(class)).collect();
         (!ious.is_empty()).then(|| ious.iter().sum::<f64>() / ious.len() as f64)
     }
 
-    /// Share of the counted pixels that are right; nothing without any.
+    /// Share of the counted pixels that are right; `None` if no pixel was counted.
     pub fn pixel_accuracy(&self) -> Option<f64> {
         let all: u64 = self.counts.iter().sum();
         let right: u64 = self.counts.iter().step_by(self.classes + 1).sum();
@@ -78,7 +78,8 @@ mod tests {
     fn six_pixels_by_hand() {
         let mut counts = Confusion::new(4);
         counts.add(&map(&[0, 0, 1, 1, IGNORE, 2]), &map(&[0, 1, 1, 1, 0, 0]));
-        // Class 0: hit 1, truth 2, predicted 2 -> 1/3. Class 1: hit 2, truth 2, predicted 3 -> 2/3. Class 2 is missed.
+        // Class 0: hit 1, truth 2, predicted 2 -> 1/3. Class 1: hit 2, truth 2, predicted 3 -> 2/3. Class 2 is
+        // missed.
         assert_eq!(counts.iou(0), Some(1.0 / 3.0));
         assert_eq!(counts.iou(1), Some(2.0 / 3.0));
         assert_eq!(counts.iou(2), Some(0.0));

@@ -1,51 +1,51 @@
-//! Folds: which classes of a data set are base and which are novel.
+//! Folds: which classes of a data set are base classes and which are novel.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Class, ClassError, ClassId, ClassRole, ClassTable, Classes};
 
-/// One partition of a data set's classes. The background, if any, is always base.
+/// One partition of a data set's classes. The background, if there is one, is always base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fold {
-    /// Number of the fold, from 0.
+    /// Number of the fold, starting at 0.
     pub index: usize,
-    /// Base ids in rising order, the background first whatever its id: row of a base class = place in this list.
+    /// Base ids in ascending order, but the background first. A base class's row is its position in this list.
     base: Vec<ClassId>,
-    /// Novel ids in rising order: row of a novel class = N^b + place in this list.
+    /// Novel ids in ascending order. A novel class's row is N^b plus its position in this list.
     novel: Vec<ClassId>,
 }
 
-/// How a benchmark cuts its classes into folds.
+/// How a benchmark divides its classes into folds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FoldScheme {
-    /// 4 folds of 20 classes, ids 1 to 20: novel of fold s are 5s+1 to 5s+5.
+    /// 4 folds of 20 classes with ids 1 to 20. The novel classes of fold s are 5s+1 to 5s+5.
     #[serde(rename = "pascal-5i")]
     Pascal5i,
-    /// 4 folds of 80 classes, ids 1 to 80: novel of fold s are s+1, s+5, ... s+77.
+    /// 4 folds of 80 classes with ids 1 to 80. The novel classes of fold s are s+1, s+5, ..., s+77.
     #[serde(rename = "coco-20i")]
     Coco20i,
-    /// 4 folds of 80 classes, ids 1 to 80: novel of fold s are 20s+1 to 20s+20.
+    /// 4 folds of 80 classes with ids 1 to 80. The novel classes of fold s are 20s+1 to 20s+20.
     #[serde(rename = "coco-20i-contiguous")]
     Coco20iContiguous,
     /// The novel ids of each fold.
     Explicit(Vec<Vec<ClassId>>),
 }
 
-/// A fold that a data set cannot have.
+/// Why a fold does not fit its data set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FoldError {
     #[error(
-        "fold `{fold}` names class `{class}`, which the data set does not have\nhint: the classes are: {known}"
+        "fold `{fold}` names class `{class}`, which the data set does not have\nhint: choose among its classes: {known}"
     )]
     UnknownClass { fold: usize, class: String, known: String },
-    #[error("fold `{fold}` makes the background novel\nhint: take `{class}` out of the fold")]
+    #[error("fold `{fold}` makes the background `{class}` novel\nhint: remove `{class}` from the fold")]
     NovelBackground { fold: usize, class: String },
     #[error("fold `{fold}` names class `{class}` twice\nhint: name it once")]
     Twice { fold: usize, class: String },
     #[error("fold `{fold}` leaves no base class besides the background\nhint: name fewer novel classes")]
     NoBase { fold: usize },
-    #[error("fold `{got}` does not exist\nhint: the folds go from 0 to {last}", last = n_folds.saturating_sub(1))]
+    #[error("fold `{got}` does not exist\nhint: choose a fold from 0 to {last}", last = n_folds.saturating_sub(1))]
     NoSuchFold { got: usize, n_folds: usize },
     #[error(
         "novel pixels cannot become background: the data set has no background class\nhint: choose `drop` or `ignore`"
@@ -56,8 +56,8 @@ pub enum FoldError {
 }
 
 impl Fold {
-    /// The fold `index` whose novel classes are `novel`, in any order. No novel class at all is allowed: then every
-    /// class is base and novel ones come later, from elsewhere.
+    /// Fold number `index` with the novel classes `novel`, in any order. `novel` may be empty: then every class is
+    /// base, and novel classes come from elsewhere later.
     pub fn new(table: &ClassTable, index: usize, novel: &[ClassId]) -> Result<Self, FoldError> {
         let mut sorted = novel.to_vec();
         sorted.sort_unstable();
@@ -79,12 +79,12 @@ impl Fold {
         Ok(Self { index, base, novel: sorted })
     }
 
-    /// Base ids by row: the background (if any), then rising ids.
+    /// Base ids by row: the background (if any), then the others in ascending order.
     pub fn base(&self) -> &[ClassId] {
         &self.base
     }
 
-    /// Novel ids by rank: rising ids.
+    /// Novel ids in ascending order.
     pub fn novel(&self) -> &[ClassId] {
         &self.novel
     }
@@ -93,13 +93,14 @@ impl Fold {
         self.novel.binary_search(&id).is_ok()
     }
 
-    /// The classifier's row of a class: background 0, then base by rank, then novel by rank after the N^b base rows.
+    /// The classifier row of a class: background 0, then the base classes, then the novel classes after the N^b base
+    /// rows.
     pub fn row(&self, id: ClassId) -> Option<usize> {
         let base = self.base.iter().position(|&base| base == id);
         base.or_else(|| self.novel.binary_search(&id).ok().map(|rank| self.base.len() + rank))
     }
 
-    /// The rows of the classifier with their names.
+    /// The classifier's rows with their names.
     pub fn classes(&self, table: &ClassTable) -> Result<Classes, FoldError> {
         let role_of = |id: ClassId| match table.background() == Some(id) {
             true => ClassRole::Background,
@@ -113,7 +114,7 @@ impl Fold {
 }
 
 impl FoldScheme {
-    /// The folds of the scheme over a data set.
+    /// The scheme's folds for a data set.
     pub fn folds(&self, table: &ClassTable) -> Result<Vec<Fold>, FoldError> {
         let novel = self.novel();
         novel.iter().enumerate().map(|(index, novel)| Fold::new(table, index, novel)).collect()
@@ -132,8 +133,8 @@ impl FoldScheme {
         }
     }
 
-    /// Folds from text: one fold a line, the names of its novel classes between commas, or between blanks where no
-    /// comma stands in the line. Empty lines and lines that begin with `#` are passed over.
+    /// Reads folds from text: one fold per line, given as the names of its novel classes. Names are separated by
+    /// commas, or by spaces if the line has no comma. Empty lines and lines that start with `#` are skipped.
     pub fn parse(text: &str, table: &ClassTable) -> Result<Self, FoldError> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let folds = lines.enumerate().map(|(fold, line)| {
@@ -147,7 +148,7 @@ impl FoldScheme {
     }
 }
 
-/// The ids of named classes.
+/// The ids of the named classes.
 pub fn find_ids<S: AsRef<str>>(
     table: &ClassTable,
     fold: usize,

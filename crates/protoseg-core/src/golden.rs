@@ -3,7 +3,7 @@
 use crate::{Image, RowMap};
 use protoseg_testing::shared;
 
-/// The file of what the reference's OpenCV transforms make of one photo.
+/// The file with the results of the reference's OpenCV transforms on one photo.
 pub struct Golden(protoseg_testing::Golden);
 
 impl Golden {
@@ -11,13 +11,13 @@ impl Golden {
         Self(protoseg_testing::Golden::read(&shared("golden/transforms.safetensors")))
     }
 
-    /// The photo every transform started from.
+    /// The photo that every transform started from.
     pub fn photo(&self) -> Image {
         let shape = self.0.shape("image");
         Image::new(shape[1], shape[0], self.0.bytes("image"))
     }
 
-    /// `<name>.label`, or the photo's own labels by the name `label`.
+    /// `<name>.label`, or the photo's own labels under the name `label`.
     pub fn label(&self, name: &str) -> RowMap {
         let shape = self.0.shape(name);
         RowMap::from_u8(shape[1], shape[0], &self.0.bytes(name))

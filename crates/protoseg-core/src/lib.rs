@@ -1,5 +1,5 @@
-//! Everything of protoseg that needs no tensor and no file: class rows, folds, rasters, transforms, support
-//! sampling, counts. Nothing here prints, reads a file or allocates on a device, so its tests run in milliseconds.
+//! The parts of protoseg that need no tensors and no files: classes and rows, folds, rasters, transforms, support
+//! draws, counts and scores. Nothing here prints, reads a file or uses a device, so its tests run in milliseconds.
 
 mod augment;
 mod class;

@@ -1,13 +1,13 @@
-//! What a picture goes through before a network sees it outside training: resized to fit a square canvas, pasted at
-//! its top left corner, normalised. Nothing is random here.
+//! Prepares a picture for a network outside training: resizes it to fit a square canvas, places it at the top left
+//! corner and normalises it. Nothing here is random.
 
 use crate::transform::{Axis, Bilinear, Normalise, Pixel, Rows, Window, nearest, planes_row};
 use crate::{IGNORE, Image, LabelMap};
 use serde::{Deserialize, Serialize};
 
-/// The preprocessing of evaluation, registration and prediction, as the reference does it: the longer side becomes
-/// `size`, the other keeps the ratio (truncated), both are floored to a multiple of [`Preprocess::MULTIPLE`], and the
-/// rest of the square is black before normalisation.
+/// The preprocessing for evaluation, registration and prediction, as in the reference. The longer side becomes `size`
+/// and the other side keeps the aspect ratio (truncated). Both are rounded down to a multiple of
+/// [`Preprocess::MULTIPLE`]. The rest of the square is black before normalisation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preprocess {
@@ -19,20 +19,20 @@ pub struct Preprocess {
     pub std: [f32; 3],
 }
 
-/// A picture as a network reads it.
+/// A picture as the network's input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Canvas {
     /// Side of the square.
     pub size: usize,
-    /// Width and height of the picture inside it, from the top left corner; the rest is black.
+    /// Width and height of the picture at the top left corner of the square; the rest is black.
     pub content: (usize, usize),
     /// `3 * size * size` normalised values: red plane, green plane, blue plane.
     pub data: Vec<f32>,
 }
 
 impl Preprocess {
-    /// Sides of the content are floored to a multiple of this. A side that would vanish becomes this long (or as
-    /// long as the canvas, should that be even smaller), so that the thinnest picture is still seen.
+    /// Sides of the content are rounded down to a multiple of this. A side that would vanish gets this length instead
+    /// (or the canvas's, if that is smaller), so that even the thinnest picture is seen.
     pub const MULTIPLE: usize = 8;
 
     /// With the mean and deviation of ImageNet.
@@ -40,12 +40,12 @@ impl Preprocess {
         Self { size, mean: [123.675, 116.28, 103.53], std: [58.395, 57.12, 57.375] }
     }
 
-    /// Width and height that a picture of this size has on the canvas.
+    /// The width and height that a picture of this size has on the canvas.
     pub fn content(&self, width: usize, height: usize) -> (usize, usize) {
         if width == 0 || height == 0 {
             return (0, 0);
         }
-        // The ratio first, then the product, in double precision: truncation sees the difference.
+        // First the ratio, then the product, in double precision: the order can change the truncated result.
         let ratio = self.size as f64 / width.max(height) as f64;
         let fit = |side: usize, other: usize| {
             let side = if side >= other { self.size } else { (side as f64 * ratio) as usize };
@@ -54,7 +54,7 @@ impl Preprocess {
         (fit(width, height), fit(height, width))
     }
 
-    /// A picture on the canvas.
+    /// Places a picture on the canvas.
     pub fn image(&self, image: &Image) -> Canvas {
         let size = self.size;
         let (width, height) = self.content(image.width, image.height);
@@ -76,7 +76,7 @@ impl Preprocess {
         Canvas { size, content: (width, height), data }
     }
 
-    /// A label map on the canvas, [`IGNORE`] outside the content.
+    /// Places a label map on the canvas, with [`IGNORE`] outside the content.
     pub fn label<L>(&self, label: &LabelMap<L>) -> LabelMap<L> {
         let size = self.size;
         let (width, height) = self.content(label.width, label.height);
@@ -107,8 +107,8 @@ mod tests {
         let canvas = preprocess.image(&golden.photo());
         assert_eq!(canvas.content, (160, 120));
 
-        // The file calls this tensor [3, 161, 161], but its values lie in HWC order: it was saved from a transposed
-        // view. In that order it is `resize_161.image`, normalised, to the last bit.
+        // The file says that this tensor is [3, 161, 161], but its values are in HWC order: it was saved from a
+        // transposed view. Read in that order, it equals `resize_161.image`, normalised, to the last bit.
         let hwc = golden.values("eval_161.image");
         let chw: Vec<f32> = (0..3).flat_map(|c| hwc.iter().skip(c).step_by(3).copied()).collect();
         assert_close("canvas", &canvas.data, &chw, 1e-4);

@@ -2,15 +2,15 @@
 
 use std::marker::PhantomData;
 
-/// The label of a pixel that no loss, no pooling and no metric may look at. Files write it as 255 (or whatever the
-/// data set declares); readers turn it into this value, so that a classifier may have more than 255 rows.
+/// The label of a pixel that losses, pooling and metrics must skip. Files write it as 255 (or whatever the data set
+/// declares). Readers turn it into this value, so that a classifier may have more than 255 rows.
 pub const IGNORE: u16 = u16::MAX;
 
-/// The label of the class that a support teaches, until the class has a row. No class of a model has it, and it is not
-/// [`IGNORE`].
+/// The label of the class that a support teaches, until the class has a row. It differs from [`IGNORE`] and from
+/// every class of a model.
 pub const SUPPORT_ROW: u16 = IGNORE - 1;
 
-/// An RGB picture, 8 bits a channel, rows from the top, channels interleaved.
+/// An RGB picture with 8 bits per channel, rows from the top, channels interleaved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     pub width: usize,
@@ -37,8 +37,8 @@ impl Image {
     }
 }
 
-/// One label per pixel. `L` says what the numbers mean: [`IdMap`] holds ids of a data set's files, [`RowMap`] rows of
-/// a classifier. Only [`Remap`](crate::Remap) turns one into the other. [`IGNORE`] means "no label" in both.
+/// One label per pixel. `L` says what the numbers mean: [`IdMap`] holds the ids in a data set's files, [`RowMap`] the
+/// rows of a classifier. Only [`Remap`](crate::Remap) turns one into the other. [`IGNORE`] means "no label" in both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelMap<L> {
     pub width: usize,
@@ -48,18 +48,18 @@ pub struct LabelMap<L> {
     meaning: PhantomData<L>,
 }
 
-/// Labels are ids as a data set's files write them.
+/// Marks labels that are ids, as a data set's files write them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileIds {}
 
-/// Labels are rows of a classifier.
+/// Marks labels that are rows of a classifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClassRows {}
 
-/// Labels as the files of a data set have them.
+/// Labels as ids, as in the files of a data set.
 pub type IdMap = LabelMap<FileIds>;
 
-/// Labels as a classifier has them.
+/// Labels as rows of a classifier.
 pub type RowMap = LabelMap<ClassRows>;
 
 impl<L> LabelMap<L> {
@@ -73,7 +73,7 @@ impl<L> LabelMap<L> {
         Self { width, height, data, meaning: PhantomData }
     }
 
-    /// From 8-bit labels in which 255 means "ignore".
+    /// Makes a map from 8-bit labels in which 255 means "ignore".
     pub fn from_u8(width: usize, height: usize, labels: &[u8]) -> Self {
         let widen = |&label: &u8| {
             if label == 255 { IGNORE } else { u16::from(label) }
@@ -81,7 +81,7 @@ impl<L> LabelMap<L> {
         Self::new(width, height, labels.iter().map(widen).collect())
     }
 
-    /// The labels that occur, in rising order, without [`IGNORE`].
+    /// The labels that occur, in ascending order, without [`IGNORE`].
     pub fn present(&self) -> Vec<u16> {
         let mut present: Vec<u16> = self.data.clone();
         present.sort_unstable();
@@ -90,8 +90,8 @@ impl<L> LabelMap<L> {
         present
     }
 
-    /// The map at another size by nearest neighbour, as PyTorch's `interpolate(mode = "nearest")` picks it: source
-    /// index `floor(i * in / out)` with the ratio in single precision.
+    /// The map resized by nearest neighbour, as PyTorch's `interpolate(mode = "nearest")` does it: source index
+    /// `floor(i * in / out)`, with the ratio in single precision.
     pub fn resize_nearest(&self, width: usize, height: usize) -> Self {
         let columns = nearest_indices(self.width, width);
         let mut data = Vec::with_capacity(width * height);

@@ -1,47 +1,49 @@
-//! From the ids of files to the rows of a classifier: one table, built once, applied without touching the source.
+//! From ids in files to rows of a classifier: one table, built once, applied without changing the source.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ClassId, ClassTable, Classes, Fold, FoldError, IGNORE, IdMap, RowMap, SUPPORT_ROW};
 
-/// What happens to pixels of novel classes while the base classes are learned.
+/// What happens to pixels of novel classes while the base classes are trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NovelPixels {
-    /// An image that holds any is left out (the reference's protocol).
+    /// Images with such pixels are left out (the reference's protocol).
     #[default]
     Drop,
     /// They become [`IGNORE`].
     Ignore,
-    /// They become background; only where the data set has one.
+    /// They become background; only possible if the data set has one.
     Background,
 }
 
-/// The row of every id.
+/// Maps every id to its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remap {
-    /// By file value; [`UNKNOWN`] and [`NOVEL`] are refused.
+    /// Indexed by the value in the file; [`UNKNOWN`] and [`NOVEL`] are refused.
     rows: Vec<u16>,
 }
 
-/// A label map that the table does not cover.
+/// Why a label map does not fit the table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RemapError {
-    #[error("pixel ({x}, {y}) has id `{id}`, which no class has")]
+    #[error(
+        "pixel ({x}, {y}) has id `{id}`, which no class has\nhint: add the class to the data set, or correct the labels"
+    )]
     Unknown { id: ClassId, x: usize, y: usize },
     #[error(
-        "pixel ({x}, {y}) has id `{id}`, a novel class: under the rule `drop` this image is not for base training"
+        "pixel ({x}, {y}) has id `{id}`, which is a novel class\nhint: leave the image out of base training, or choose the rule `ignore`"
     )]
     Novel { id: ClassId, x: usize, y: usize },
 }
 
-/// No row of a classifier, [`SUPPORT_ROW`] or [`IGNORE`] has these values.
+// Neither a classifier row nor [`SUPPORT_ROW`] nor [`IGNORE`] has these values.
 const UNKNOWN: u16 = SUPPORT_ROW - 1;
 const NOVEL: u16 = SUPPORT_ROW - 2;
 
 impl Remap {
-    /// For base training: base ids become rows, novel ids what `novel` says. Under [`NovelPixels::Drop`] a novel
-    /// pixel is an error, since the filter should have left its image out.
+    /// For base training: base ids become rows, and `novel` says what novel ids become. Under [`NovelPixels::Drop`] a
+    /// novel pixel is an error, because its image should have been left out.
     pub fn for_base_training(table: &ClassTable, fold: &Fold, novel: NovelPixels) -> Result<Self, FoldError> {
         let novel_row = match (novel, table.background()) {
             (NovelPixels::Drop, _) => NOVEL,
@@ -55,13 +57,13 @@ impl Remap {
         }))
     }
 
-    /// For supports and evaluation: base ids become rows, novel ids N^b + rank.
+    /// For supports and evaluation: base ids become rows, and novel ids become N^b plus their rank.
     pub fn for_all_classes(table: &ClassTable, fold: &Fold) -> Self {
         Self::build(table, |id| fold.row(id).map(|row| row as u16))
     }
 
-    /// For a support of the class `own`: that class becomes [`SUPPORT_ROW`], classes that the model has by the same name
-    /// become its base rows, and all others [`IGNORE`].
+    /// For a support of the class `own`: that class becomes [`SUPPORT_ROW`], classes that the model has under the
+    /// same name become its base rows, and all others become [`IGNORE`].
     pub fn for_support(table: &ClassTable, model: &Classes, own: ClassId) -> Self {
         let base = &model.rows()[..model.n_base()];
         let row_of = |id: ClassId| {
@@ -74,8 +76,9 @@ impl Remap {
         })
     }
 
-    /// For a mask in which `own` is the class of a support. With `base_rows`, ids below the first number are the model's
-    /// base rows, ids up to the second are passed over, and others are unknown; without, all others are [`IGNORE`].
+    /// For a mask in which `own` is the class of a support. With `base_rows`, ids below the first number are base
+    /// rows of the model, ids up to the second are ignored, and others are unknown. Without it, all others are
+    /// [`IGNORE`].
     pub fn for_mask(own: u16, base_rows: Option<(u16, u16)>, no_label: u16) -> Self {
         let row = |id: u16| match (id, base_rows) {
             (id, _) if id == own => SUPPORT_ROW,
@@ -99,12 +102,12 @@ impl Remap {
         Self { rows }
     }
 
-    /// The row of a file value; `None` for an id that no class has, or that the rule `drop` refuses.
+    /// The row for a value in the file; `None` if no class has this id, or if the rule `drop` refuses it.
     pub fn row(&self, id: ClassId) -> Option<u16> {
         Some(self.look_up(id.0)).filter(|&row| row != NOVEL && row != UNKNOWN)
     }
 
-    /// The label map in rows.
+    /// The label map as rows.
     pub fn apply(&self, labels: &IdMap) -> Result<RowMap, RemapError> {
         let rows: Vec<u16> = labels.data.iter().map(|&label| self.look_up(label)).collect();
         if let Some(at) = rows.iter().position(|&row| row == UNKNOWN || row == NOVEL) {

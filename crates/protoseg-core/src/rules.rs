@@ -1,4 +1,4 @@
-//! Which images are for what: pure decisions on how many pixels of each class an image holds.
+//! Decides what an image is used for, from the number of pixels of each class in it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,20 +9,20 @@ use crate::{ClassId, ClassTable, Fold, IGNORE, IdMap, NovelPixels};
 pub struct ImageStats {
     pub width: usize,
     pub height: usize,
-    /// Ids that occur, rising, each with its pixels; never [`IGNORE`].
+    /// The ids that occur, in ascending order, each with its number of pixels; never [`IGNORE`].
     pub counts: Vec<(ClassId, u64)>,
     /// Pixels without a label.
     pub ignored: u64,
 }
 
-/// Whether an image is used to learn the base classes.
+/// Whether an image is used to train the base classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BaseUse {
     Keep,
-    /// It holds a novel class and the rule is [`NovelPixels::Drop`].
+    /// It holds a novel class, and the rule is [`NovelPixels::Drop`].
     HoldsNovel,
-    /// No pixel of a base class besides the background is left in it.
+    /// It has no pixel of a base class other than the background.
     NoForeground,
 }
 
@@ -31,16 +31,16 @@ pub enum BaseUse {
 #[serde(rename_all = "kebab-case")]
 pub enum SupportUse {
     Usable,
-    /// The class is not its lowest novel id (or not in it at all), so it is not in the pool of that class.
+    /// The class is not its lowest novel id (or does not occur), so the image is not in the pool of that class.
     OtherClass,
-    /// It is in the pool, but holds another novel class too.
+    /// It is in the pool, but also holds another novel class.
     HoldsOtherNovel,
     /// It is in the pool, but holds too few pixels of the class.
     TooSmall,
 }
 
 impl ImageStats {
-    /// The counts of a label map of ids.
+    /// Counts the ids of a label map.
     pub fn of(labels: &IdMap) -> Self {
         let highest = labels.data.iter().copied().filter(|&label| label != IGNORE).max();
         let mut histogram = vec![0u64; highest.map_or(0, |highest| usize::from(highest) + 1)];
@@ -60,18 +60,18 @@ impl ImageStats {
         self.counts.iter().find(|&&(other, _)| other == id).map_or(0, |&(_, pixels)| pixels)
     }
 
-    /// Ids with at least one pixel, in the order of [`Self::counts`].
+    /// The ids with at least one pixel, in the order of [`Self::counts`].
     pub fn present(&self) -> impl Iterator<Item = ClassId> {
         self.counts.iter().filter(|&&(_, pixels)| pixels > 0).map(|&(id, _)| id)
     }
 
-    /// Whether any class but the background occurs. Images without are skipped in training and evaluation; where a
-    /// data set has no background, only an image without any label is.
+    /// Whether any class other than the background occurs. Images without one are skipped in training and evaluation.
+    /// In a data set without a background, only images without any label are skipped.
     pub fn has_foreground(&self, table: &ClassTable) -> bool {
         self.present().any(|id| Some(id) != table.background())
     }
 
-    /// Whether the image is used to learn the base classes of the fold.
+    /// Whether the image is used to train the fold's base classes.
     pub fn base_use(&self, table: &ClassTable, fold: &Fold, novel: NovelPixels) -> BaseUse {
         if novel == NovelPixels::Drop && self.present().any(|id| fold.is_novel(id)) {
             BaseUse::HoldsNovel
@@ -82,13 +82,13 @@ impl ImageStats {
         }
     }
 
-    /// The novel class in whose support pool the image is: its lowest novel id.
+    /// The novel class whose support pool holds the image: its lowest novel id.
     pub fn support_pool(&self, fold: &Fold) -> Option<ClassId> {
         self.present().filter(|&id| fold.is_novel(id)).min()
     }
 
-    /// Whether the image can be a support of the novel class: in its pool, no other novel class, and at least
-    /// `min_pixels` of it.
+    /// Whether the image can be a support of the novel class: it is in the class's pool, holds no other novel class
+    /// and has at least `min_pixels` pixels of the class.
     pub fn support_use(&self, fold: &Fold, class: ClassId, min_pixels: u64) -> SupportUse {
         if self.support_pool(fold) != Some(class) {
             SupportUse::OtherClass

@@ -1,10 +1,10 @@
-//! From scores on a coarse grid to an answer for every pixel, without ever holding full-size scores of all classes.
+//! Turns scores on a coarse grid into one answer per pixel, without ever storing full-size scores of all classes.
 
 use std::ops::Range;
 
 use crate::{Preprocess, RowMap};
 
-/// Scores of every class at every position of a grid, the classes of a position side by side.
+/// Scores of every class at every position of a grid. The scores of one position are stored next to each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScoreGrid {
     pub classes: usize,
@@ -14,10 +14,10 @@ pub struct ScoreGrid {
     data: Vec<f32>,
 }
 
-/// Where the pixels of a line lie between the positions of a grid: the position before each, and the share of the next.
+/// For each pixel of a line, the grid position before it and the weight of the next position.
 type Places = Vec<(usize, f32)>;
 
-/// Scores of a picture's pixels: one grid that covers it, or tiles that overlap and share their pixels.
+/// Scores of a picture's pixels. They come from one grid that covers the picture, or from overlapping tiles.
 #[derive(Clone, Debug)]
 pub struct ScoreMap {
     pub width: usize,
@@ -33,23 +33,23 @@ struct Tile {
     down: Reach,
 }
 
-/// The pixels that a tile reaches along one axis.
+/// The pixels that a tile covers along one axis.
 #[derive(Clone, Debug)]
 struct Reach {
     pixels: Range<usize>,
     places: Places,
-    /// How much the tile counts at each pixel; those of all tiles add up to one.
+    /// The tile's weight at each pixel. The weights of all tiles add up to one.
     weights: Vec<f32>,
 }
 
 impl ScoreGrid {
-    /// From scores in the order of the grid, `[height, width, classes]`.
+    /// Makes a grid from scores in the order `[height, width, classes]`.
     pub fn new(classes: usize, height: usize, width: usize, data: Vec<f32>) -> Self {
         assert_eq!(data.len(), classes * height * width, "{classes} scores on {height} x {width}");
         Self { classes, width, height, data }
     }
 
-    /// The grid at another size, bilinear, corners staying in the corners.
+    /// The grid resized bilinearly, with corners aligned.
     pub fn upsample(&self, width: usize, height: usize) -> Self {
         let mut data = Vec::with_capacity(width * height * self.classes);
         ScoreMap::stretched(self.clone(), width, height).for_rows(|_, scores| data.extend_from_slice(scores));
@@ -58,14 +58,14 @@ impl ScoreGrid {
 }
 
 impl ScoreMap {
-    /// A grid stretched over a picture, corners in the corners.
+    /// Stretches a grid over a picture, with corners aligned.
     pub fn stretched(grid: ScoreGrid, width: usize, height: usize) -> Self {
         let (across, down) = (corners(grid.width, width), corners(grid.height, height));
         Self::one(grid, across, down)
     }
 
-    /// A grid that covers the canvas on which a picture of `width` x `height` is the content: every pixel of the picture
-    /// is looked up where it lies on the canvas.
+    /// Uses a grid that covers the canvas on which a picture of `width` x `height` was placed. Every pixel of the
+    /// picture is looked up at its place on the canvas.
     pub fn on_canvas(grid: ScoreGrid, preprocess: &Preprocess, width: usize, height: usize) -> Self {
         let content = preprocess.content(width, height);
         let across = content_places(grid.width, preprocess.size, content.0, width);
@@ -81,8 +81,8 @@ impl ScoreMap {
         Self { width, height, classes, tiles: vec![tile] }
     }
 
-    /// A picture cut into the tiles of a [`Tiling`], each with its grid (over a canvas of the tile's own), row by row of
-    /// tiles. Where tiles overlap, each counts the more the farther a pixel is from its edge.
+    /// Joins the tiles of a [`Tiling`]. Each tile has its own grid over its own canvas, and `grids` holds them row by
+    /// row. Where tiles overlap, a tile's weight at a pixel grows with the pixel's distance from the tile's edge.
     pub fn tiled(grids: Vec<ScoreGrid>, tiling: &Tiling, preprocess: &Preprocess) -> Self {
         let reaches = |starts: &[usize], side: usize, whole: usize| -> Vec<Reach> {
             let ramp = |at: usize| (at + 1).min(side - at) as f32;
@@ -114,7 +114,7 @@ impl ScoreMap {
         Self { width: tiling.picture.0, height: tiling.picture.1, classes, tiles: tiles.collect() }
     }
 
-    /// Calls `row` with the number of each row of pixels and its scores, `[width, classes]`.
+    /// Calls `row` for each row of pixels with its number and its scores, `[width, classes]`.
     pub fn for_rows(&self, mut row: impl FnMut(usize, &[f32])) {
         let classes = self.classes;
         let mut scores = vec![0.0f32; self.width * classes];
@@ -145,7 +145,7 @@ impl ScoreMap {
         }
     }
 
-    /// The class with the highest score at every pixel; the lower row of two that are equal.
+    /// The class with the highest score at every pixel. If two scores are equal, the lower row wins.
     pub fn labels(&self) -> RowMap {
         if let [tile] = &self.tiles[..] {
             return RowMap::new(self.width, self.height, tile.labels());
@@ -159,10 +159,11 @@ impl ScoreMap {
 }
 
 impl Tile {
-    /// The best class of every pixel of a tile that is the whole picture.
+    /// The best class of every pixel, for a single tile that covers the whole picture.
     ///
-    /// Between four positions of the grid a class never scores more than at the best of them, nor less than at the worst.
-    /// Only classes whose best reaches the highest worst of all can win there, few of a thousand.
+    /// Between four grid positions, a class's score lies between its lowest and its highest score at these positions.
+    /// Only classes whose highest score reaches the largest of all lowest scores can win there: a few among a
+    /// thousand.
     fn labels(&self) -> Vec<u16> {
         let Self { grid, across, down } = self;
         let classes = grid.classes;
@@ -208,18 +209,18 @@ impl Tile {
     }
 }
 
-/// The classes that may win somewhere between two positions, given their least and most at each.
+/// The classes that may win somewhere between two positions, given their lowest and highest score at each.
 fn contenders(least: [&[f32]; 2], most: [&[f32]; 2], into: &mut Vec<u16>) {
     let lower = |a: f32, b: f32| if a < b { a } else { b };
     let sure = least[0].iter().zip(least[1]).fold(f32::NEG_INFINITY, |best, (&a, &b)| best.max(lower(a, b)));
-    // Interpolation rounds: a little below may still be level.
+    // Interpolation rounds, so a class that is slightly below may still tie.
     let bar = sure - 1e-5 * sure.abs().max(1.0);
     into.clear();
     let reach = most[0].iter().zip(most[1]).enumerate();
     into.extend(reach.filter(|(_, (a, b))| **a >= bar || **b >= bar).map(|(class, _)| class as u16));
 }
 
-/// The highest score and where it is; the first of equals.
+/// The highest score and its index; the first one if several are equal.
 pub fn best(scores: &[f32]) -> (usize, f32) {
     let mut best = (0, f32::NEG_INFINITY);
     for (row, &score) in scores.iter().enumerate() {
@@ -230,14 +231,15 @@ pub fn best(scores: &[f32]) -> (usize, f32) {
     best
 }
 
-/// Pixels of a line of `to` between positions of one of `from`, the ends on the ends.
+/// Places `to` pixels along a line of `from` grid positions: the first pixel on the first position, the last on the
+/// last.
 fn corners(from: usize, to: usize) -> Places {
     let step = (from as f64 - 1.0) / (to.max(2) as f64 - 1.0);
     (0..to).map(|pixel| place(pixel as f64 * step, from)).collect()
 }
 
-/// Pixels of a picture's line of `length` that was resized to the first `content` pixels of a canvas of `size`, between
-/// the positions of a grid over the whole canvas.
+/// Places the `length` pixels of a picture's line along a grid that covers a whole canvas of `size` pixels. The line
+/// was resized to the first `content` pixels of that canvas.
 fn content_places(from: usize, size: usize, content: usize, length: usize) -> Places {
     let step = (from as f64 - 1.0) / (size.max(2) as f64 - 1.0);
     let resized = content as f64 / length.max(1) as f64;
@@ -255,12 +257,12 @@ fn place(at: f64, from: usize) -> (usize, f32) {
     (before, (at - before as f64) as f32)
 }
 
-/// How a large picture is cut into equal tiles that overlap.
+/// How a large picture is cut into equal, overlapping tiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiling {
     /// Width and height of the picture.
     picture: (usize, usize),
-    /// Of every tile.
+    /// Width and height of every tile.
     pub width: usize,
     pub height: usize,
     lefts: Vec<usize>,
@@ -268,8 +270,8 @@ pub struct Tiling {
 }
 
 impl Tiling {
-    /// The fewest tiles of at most `side` pixels that overlap their neighbours by at least the share `overlap` of a tile
-    /// (from 0 to 0.5), evenly spread.
+    /// The fewest evenly spread tiles of at most `side` pixels that overlap their neighbours by at least the share
+    /// `overlap` of a tile (from 0 to 0.5).
     pub fn new(width: usize, height: usize, side: usize, overlap: f64) -> Self {
         let starts = |length: usize| -> Vec<usize> {
             let side = side.max(1);
@@ -301,7 +303,7 @@ mod tests {
     use proptest::prelude::*;
     use protoseg_testing::assert_close;
 
-    /// From one plane a class, `[classes, height, width]`.
+    /// From one plane per class, `[classes, height, width]`.
     fn grid(classes: usize, height: usize, width: usize, planes: &[f32]) -> ScoreGrid {
         let positions = height * width;
         let data = (0..planes.len()).map(|i| planes[i % classes * positions + i / classes]);
@@ -325,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_picture_is_looked_up_where_it_lies_on_the_canvas() {
-        // A canvas of 9 with a grid of 2: column c of the canvas scores c. The picture of 16 x 16 became 8 x 8 at the
+        // A canvas of 9 with a grid of 2: column c of the canvas scores c. The 16 x 16 picture became 8 x 8 at the
         // top left, so pixel x lies at (x + 0.5) / 2 - 0.5.
         let preprocess = Preprocess::imagenet(9);
         assert_eq!(preprocess.content(16, 16), (8, 8));
@@ -367,7 +369,7 @@ mod tests {
             seed in 0u32..1000, classes in 1usize..40, grid in (1usize..6, 1usize..6), size in (1usize..30, 1usize..30),
             levels in 2u32..2000,
         ) {
-            // Few levels make ties, which go to the lower row.
+            // Few distinct values make ties, which the lower row wins.
             let score = |i: usize| ((i as u32 + seed).wrapping_mul(2_654_435_761) >> 8) % levels;
             let data = (0..classes * grid.0 * grid.1).map(|i| score(i) as f32 / 100.0).collect();
             let map = ScoreMap::stretched(ScoreGrid::new(classes, grid.0, grid.1, data), size.0, size.1);

@@ -1,4 +1,4 @@
-//! What counts come to under a published protocol. No score stands without the name of its protocol.
+//! Turns counts into scores under a published protocol. Every score carries the name of its protocol.
 
 use std::{fmt, str::FromStr};
 
@@ -10,21 +10,21 @@ use crate::{ClassRole, Classes, Confusion};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// Ours: every pixel of the original image is judged where it is. Base includes the background; supports come from the
-    /// training split.
+    /// Ours: every pixel of the original image is evaluated at its own place. Base includes the background; supports
+    /// come from the training split.
     #[default]
     Exact,
-    /// A, of CAPL and its reference: scores are stretched to a square of the image's longer side, as the reference does,
-    /// and a class that never occurs counts as 0.
+    /// A, from CAPL and its reference: as in the reference, scores are stretched to a square with the image's longer
+    /// side, and a class that never occurs counts as 0.
     Reference,
-    /// B, of DIaM and BCM: the background is no class of the means, supports come from the split that is evaluated.
+    /// B, from DIaM and BCM: the means leave out the background, and supports come from the split that is evaluated.
     B,
 }
 
 impl Protocol {
     pub const ALL: [Self; 3] = [Self::Exact, Self::Reference, Self::B];
 
-    /// Whether supports come from the split that is evaluated, not from the training split.
+    /// Whether supports come from the split that is evaluated instead of the training split.
     pub fn takes_supports_from_val(self) -> bool {
         self == Self::B
     }
@@ -40,9 +40,9 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A name that is no protocol.
+/// The name is not a protocol's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no protocol\nhint: choose exact, reference (also called a) or b")]
+#[error("`{0}` is not a protocol\nhint: choose `exact`, `reference` (also called `a`) or `b`")]
 pub struct UnknownProtocol(String);
 
 impl FromStr for Protocol {
@@ -58,26 +58,26 @@ impl FromStr for Protocol {
     }
 }
 
-/// Everything that is always reported, in percent.
+/// The scores that are always reported, in percent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
-    /// Mean IoU of the base classes; with the background except under [`Protocol::B`].
+    /// Mean IoU of the base classes; includes the background except under [`Protocol::B`].
     pub base: f64,
     pub base_with_background: f64,
     pub base_without_background: f64,
     pub novel: f64,
-    /// Mean IoU of all classes that `base` and `novel` are of.
+    /// Mean IoU of all classes in `base` and `novel`.
     pub total: f64,
-    /// Mean of `base` and `novel`.
+    /// The mean of `base` and `novel`.
     pub mean: f64,
     pub harmonic_mean: f64,
     pub pixel_accuracy: f64,
-    /// Of every row; none where a class neither occurs nor is predicted.
+    /// IoU of every row; `None` if a class neither occurs nor is predicted.
     pub iou: Vec<Option<f64>>,
 }
 
 impl Scores {
-    /// The scores of a classifier of these classes.
+    /// The scores of a classifier with these classes.
     pub fn of(counts: &Confusion, classes: &Classes, protocol: Protocol) -> Self {
         let percent = |share: f64| 100.0 * share;
         let iou: Vec<Option<f64>> =
@@ -113,7 +113,7 @@ impl Scores {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     pub mean: f64,
-    /// Of the population, as numpy's `std`; 0 for a single seed.
+    /// Population standard deviation, as numpy's `std`; 0 for a single seed.
     pub std: f64,
 }
 
@@ -132,7 +132,8 @@ mod tests {
     use super::*;
     use crate::RowMap;
 
-    /// Rows: background, cow, duck (novel), boat (novel, never seen). 4 of 6 background pixels, 1 of 2 cows, 2 of 2 ducks.
+    /// Rows: background, cow, duck (novel), boat (novel, never seen). 4 of 6 background pixels, 1 of 2 cows, 2 of 2
+    /// ducks.
     fn scores(protocol: Protocol) -> Scores {
         let classes = Classes::new(&["background", "cow"], &["duck", "boat"]).unwrap();
         let mut counts = Confusion::new(4);

@@ -1,9 +1,9 @@
-//! Random streams that stay the same for ever: on every machine, for every number of threads, in every later version.
+//! Random streams that never change: not between machines, numbers of threads or later versions.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// A stream of its own for each path of numbers under a seed, such as `[epoch, index]`.
+/// A separate stream for each path of numbers under a seed, such as `[epoch, index]`.
 pub fn stream(seed: u64, path: &[u64]) -> ChaCha8Rng {
     let mut state = mix(seed ^ 0x7072_6F74_6F73_6567);
     for &step in path {
@@ -16,19 +16,19 @@ pub fn stream(seed: u64, path: &[u64]) -> ChaCha8Rng {
     ChaCha8Rng::from_seed(bytes)
 }
 
-/// A number below `bound`, by multiplication and shift; the bias is below 2^-32 for every bound that fits 32 bits.
+/// A number below `bound`, by multiplication and shift. The bias is below 2^-32 for every bound that fits in 32 bits.
 pub fn below(rng: &mut impl RngCore, bound: usize) -> usize {
     ((u128::from(rng.next_u64()) * bound as u128) >> 64) as usize
 }
 
-/// Fisher-Yates from the back.
+/// Fisher-Yates shuffle, starting at the end.
 pub fn shuffle<T>(items: &mut [T], rng: &mut impl RngCore) {
     for last in (1..items.len()).rev() {
         items.swap(last, below(rng, last + 1));
     }
 }
 
-/// splitmix64's step.
+/// One step of splitmix64.
 fn mix(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,4 +1,4 @@
-//! Which images teach the novel classes: drawn by seed, or given by hand, and kept as a list that replays exactly.
+//! Which images teach the novel classes: drawn by seed or chosen by hand, and kept in a list that replays exactly.
 
 use std::collections::HashMap;
 
@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ClassId, ClassTable, Fold, ImageStats, SupportUse, seed};
 
-/// The support seeds of the protocol; results are means over them.
+/// The support seeds of the published protocol; results are means over them.
 pub const SUPPORT_SEEDS: [u64; 5] = [123, 321, 456, 654, 999];
 
-/// The fewest pixels of its class a support holds in the reference's protocol, for images of about 500 x 375.
+/// The fewest pixels of its class that a support must hold in the reference's protocol (images of about 500 x 375).
 pub const MIN_SUPPORT_PIXELS: u64 = 16_384;
 
-/// The supports of every novel class of a fold. Samples are named as the data set names them, so that the list can be
+/// The supports of every novel class in a fold. Samples are named as the data set names them, so that the list can be
 /// saved, read, edited and replayed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SupportList {
-    /// The data set's name; empty in a list made by hand.
+    /// Name of the data set; empty in a list made by hand.
     #[serde(default)]
     pub dataset: String,
     #[serde(default)]
     pub fold: usize,
-    /// The seed it was drawn with; none in a list made by hand.
+    /// The seed of the draw; absent in a list made by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_pixels: Option<u64>,
-    /// In rising id of the class.
+    /// In ascending order of class id.
     pub classes: Vec<ClassSupports>,
 }
 
@@ -36,24 +36,24 @@ pub struct SupportList {
 #[serde(deny_unknown_fields)]
 pub struct ClassSupports {
     pub class: String,
-    /// One name a shot. A name comes twice only when the class has fewer usable images than shots.
+    /// One name per shot. A name is repeated only if the class has fewer usable images than shots.
     pub samples: Vec<String>,
 }
 
-/// What is to be drawn.
+/// What to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SupportDraw {
     pub n_shots: usize,
     pub seed: u64,
-    /// The fewest pixels of the class a support may hold ([`MIN_SUPPORT_PIXELS`] in the reference).
+    /// The fewest pixels of its class that a support must hold ([`MIN_SUPPORT_PIXELS`] in the reference).
     pub min_pixels: u64,
 }
 
-/// Supports that cannot be had.
+/// Why supports cannot be drawn or used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SupportError {
     #[error(
-        "class `{class}` has no usable support in fold `{fold}`: of {pool} images in its pool, {other_novel} hold another novel class and {too_small} hold fewer than {min_pixels} of its pixels\nhint: lower the least number of support pixels, or give supports by hand"
+        "class `{class}` has no usable support in fold `{fold}`: images in its pool: {pool}, with another novel class: {other_novel}, with fewer than {min_pixels} pixels of the class: {too_small}\nhint: require fewer pixels per support, or choose the supports by hand"
     )]
     None { class: String, fold: usize, pool: usize, other_novel: usize, too_small: usize, min_pixels: u64 },
     #[error("support `{sample}` of class `{class}` is not an image of the data set\nhint: {suggestion}")]
@@ -62,9 +62,7 @@ pub enum SupportError {
         "the support list has class `{class}`, which is not novel in fold `{fold}`\nhint: the novel classes are: {novel}"
     )]
     NotNovel { class: String, fold: usize, novel: String },
-    #[error(
-        "the support list gives no support for class `{class}`\nhint: add at least one image of `{class}`"
-    )]
+    #[error("the support list has no support for class `{class}`\nhint: add at least one image of `{class}`")]
     Missing { class: String },
     #[error("the support list has class `{class}` twice\nhint: put all its samples in one entry")]
     Twice { class: String },
@@ -72,15 +70,19 @@ pub enum SupportError {
         "support `{sample}` of class `{class}` holds no pixel of that class\nhint: choose an image in which `{class}` is labelled"
     )]
     Empty { class: String, sample: String },
-    #[error("0 shots were asked for\nhint: ask for at least 1 support a class")]
+    #[error("expected at least 1 support per class, got `0`\nhint: ask for 1 or more")]
     NoShots,
 }
 
-/// Draws the supports of a fold from the training images, given by their counts: for each novel class the images
-/// whose lowest novel id is that class, without those that hold another novel class or too few of its pixels,
-/// shuffled by (seed, class id) and taken in order; once all are taken, from the start again. Returns indices into
-/// `stats`, one list a novel class in rising id. The draw of a class does not depend on the other classes, and more
-/// shots extend fewer: the first support of 5 is the one of 1.
+/// Draws the supports of a fold from the training images, which are given by their counts.
+///
+/// The pool of a novel class holds the images whose lowest novel id is that class. Images that also hold another
+/// novel class, or too few pixels of the class, are left out. The rest is shuffled by (seed, class id) and taken in
+/// order. If there are fewer images than shots, the draw starts again from the beginning.
+///
+/// Returns indices into `stats`: one list per novel class, in ascending order of id. The draw of a class does not
+/// depend on the other classes. A draw of more shots extends a draw of fewer: the first of 5 supports is also the
+/// single support of a 1-shot draw.
 pub fn draw_supports(
     table: &ClassTable,
     fold: &Fold,
@@ -124,7 +126,7 @@ fn draw_class(
 }
 
 impl SupportList {
-    /// A drawn list by name: `names[i]` is the sample behind `stats[i]`.
+    /// A drawn list with names: `names[i]` is the name of the sample that `stats[i]` counts.
     pub fn named<S: AsRef<str>>(
         dataset: &str,
         table: &ClassTable,
@@ -146,8 +148,8 @@ impl SupportList {
         }
     }
 
-    /// The list as indices into `names`, one list a novel class in rising id: what [`draw_supports`] returned, or
-    /// what somebody wrote by hand, checked against the fold.
+    /// The list as indices into `names`: one list per novel class, in ascending order of id. Accepts what
+    /// [`draw_supports`] returned or a list written by hand, and checks it against the fold.
     pub fn resolve<S: AsRef<str>>(
         &self,
         table: &ClassTable,
@@ -183,12 +185,12 @@ impl SupportList {
     }
 }
 
-/// The class's own name in an error or list; its id where it has none.
+/// The name of the class for errors and lists; its id if it has no name.
 fn name(table: &ClassTable, id: ClassId) -> String {
     table.name(id).map_or_else(|| id.to_string(), str::to_string)
 }
 
-/// A sample whose name holds what was asked for, or the form that names have.
+/// A sample whose name contains what was asked for; otherwise an example of how samples are named.
 fn suggest<S: AsRef<str>>(sample: &str, names: &[S]) -> String {
     let close = names.iter().map(AsRef::as_ref).find(|name| name.contains(sample) || sample.contains(name));
     match (close, names.first()) {

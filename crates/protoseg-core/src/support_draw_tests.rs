@@ -12,7 +12,7 @@ fn image(counts: &[(u16, u64)]) -> ImageStats {
     ImageStats { counts, ..ImageStats::default() }
 }
 
-/// Images 0 to 5 hold enough duck, 6 too little, 7 duck and boat, 8 and 9 boat, 10 none.
+/// Images 0 to 5 hold enough duck, 6 too little, 7 duck and boat, 8 and 9 boat, 10 neither.
 fn images() -> Vec<ImageStats> {
     let mut images: Vec<ImageStats> = (0..6).map(|i| image(&[(0, 9), (2, 100 + i)])).collect();
     images.push(image(&[(2, 99)]));
@@ -65,10 +65,10 @@ fn a_class_without_support_is_named() {
     let strict = SupportDraw { min_pixels: 150, ..draw(1, 123) };
     let error = draw_supports(&table, &fold, &images(), strict).unwrap_err().to_string();
     assert!(
-        error.starts_with("class `duck` has no usable support in fold `0`: of 8 images in its pool, 1 hold"),
+        error.starts_with("class `duck` has no usable support in fold `0`: images in its pool: 8, with another novel class: 1"),
         "{error}"
     );
-    assert!(error.contains("\nhint: lower"), "{error}");
+    assert!(error.contains("\nhint: require fewer"), "{error}");
     assert_eq!(draw_supports(&table, &fold, &images(), draw(0, 1)), Err(SupportError::NoShots));
 }
 

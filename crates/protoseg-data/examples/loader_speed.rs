@@ -1,6 +1,6 @@
-//! How fast training batches are made from files: decoding, the reference augmentation at 473, batches of 6.
+//! How fast training batches are made from files: decoding, the reference's augmentation at 473, batches of 6.
 //!
-//! usage: loader_speed LIST THREADS, where LIST has one `image label` pair a line, relative to its folder. Prints one
+//! usage: loader_speed LIST THREADS. LIST has one `image label` pair per line, relative to its folder. Prints one
 //! JSON object. `benches/peers/loader.py` runs it beside a PyTorch DataLoader that does the same work.
 
 use std::error::Error;
@@ -13,9 +13,9 @@ use protoseg_data::{DataError, Dataset, Loader, LoaderOptions, MaskKind, OnError
 
 const CROP: usize = 473;
 const BATCH: usize = 6;
-/// Batches made ahead, as many as a DataLoader of 2 workers makes.
+/// Number of batches made ahead: the same as a DataLoader with 2 workers.
 const PREFETCH: usize = 4;
-/// Batches before the clock starts.
+/// Number of batches before the clock starts.
 const WARM_UP: usize = 10;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Normalised crops, channel by channel, and the labels below them.
+/// Normalised crops, channel by channel, and their labels.
 struct Crops {
     values: Vec<f32>,
     labels: Vec<u16>,
@@ -91,8 +91,8 @@ fn open(list: &Path, threads: usize) -> Result<Loader<usize, Crops, DataError>, 
     Ok(Loader::collating(items, options, start, fill)?)
 }
 
-/// Processor time of this process so far, from `/proc`: fields 14 and 15 of `stat`, in the hundredths of a second
-/// that Linux counts there. The name before them, in brackets, may hold blanks.
+/// CPU time of this process so far, from `/proc`: fields 14 and 15 of `stat`, in hundredths of a second. The name
+/// before them, in brackets, may contain spaces.
 fn cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

@@ -18,29 +18,30 @@ pub const BENCHMARKS: [&str; 5] = [scenes::NAME, "pascal-5i", "coco-20i", "coco-
 /// The file that describes a data set, in its folder.
 pub const SPEC_FILE: &str = "protoseg.toml";
 
-/// The fewest pixels of its class a support holds in data sets of MSRC's layout; MSRC's images are of 320 x 213.
+/// The fewest pixels of its class that a support must hold in data sets with MSRC's layout (MSRC images: 320 x 213).
 const MSRC_MIN_SUPPORT_PIXELS: u64 = 2_000;
 
 const LAYOUTS: &str = "`protoseg.toml`; `classes.txt` with `train.txt` of pairs; `labelmap.txt` with `SegmentationClass` (CVAT); \
 `JPEGImages` (VOC); `annotations/instances_*.json` (COCO); `data.yaml` (YOLO); `images` with `masks`; JSON of LabelMe";
 
-/// A data set with its folds and the rules that results name.
+/// A data set with its folds and the rules that results state.
 pub struct Benchmark {
     pub dataset: Box<dyn Dataset>,
-    /// At least one. Where nothing says which classes are novel, one fold without any.
+    /// At least one fold. If nothing says which classes are novel, one fold without novel classes.
     pub folds: Vec<Fold>,
-    /// What happens to novel pixels while the base classes are learned.
+    /// What happens to novel pixels while the base classes are trained.
     pub novel_pixels: NovelPixels,
-    /// The fewest pixels of its class a drawn support holds.
+    /// The fewest pixels of its class that a drawn support must hold.
     pub min_support_pixels: u64,
-    /// The split that base classes are learned from and supports are drawn from.
+    /// The split used to train the base classes and to draw supports.
     pub train: String,
-    /// The split that is evaluated on; none where the data set has a single split.
+    /// The split used for evaluation; `None` if the data set has a single split.
     pub val: Option<String>,
 }
 
 impl Benchmark {
-    /// Opens a benchmark by name (`root` is its folder, by default one of that name, here), a folder, or a `.toml` file.
+    /// Opens a benchmark by name, a folder, or a `.toml` file. `root` is the folder of a benchmark; by default a
+    /// folder of its name in the working directory.
     pub fn open(source: &str, root: Option<&Path>) -> Result<Self, DataError> {
         if source == scenes::NAME {
             return open_scenes();
@@ -61,7 +62,7 @@ impl Benchmark {
         }
     }
 
-    /// Opens a benchmark by name in its folder: prepared, or as its archives unpack.
+    /// Opens a benchmark by name in its folder, either prepared or as its archives unpack.
     pub fn named(name: &str, root: &Path) -> Result<Self, DataError> {
         let described = root.join(SPEC_FILE);
         match name {
@@ -78,7 +79,7 @@ impl Benchmark {
         }
     }
 
-    /// Opens a folder by what is in it.
+    /// Opens a folder according to what it contains.
     pub fn folder(root: &Path) -> Result<Self, DataError> {
         let holds = |name: &str| root.join(name).exists();
         let boxed: Box<dyn Dataset> = if holds(SPEC_FILE) {
@@ -107,7 +108,7 @@ impl Benchmark {
         Self::assemble(boxed, folds, None, None)
     }
 
-    /// A benchmark with the usual rules. Splits that are not named are found by their usual names.
+    /// A benchmark with the usual rules. Splits that are not given are found by their usual names.
     pub(crate) fn assemble(
         dataset: Box<dyn Dataset>,
         folds: Vec<Fold>,
@@ -137,13 +138,13 @@ impl Benchmark {
         })
     }
 
-    /// The fold of that number.
+    /// The fold with this number.
     pub fn fold(&self, index: usize) -> Result<&Fold, DataError> {
         let n_folds = self.folds.len();
         Ok(self.folds.get(index).ok_or(FoldError::NoSuchFold { got: index, n_folds })?)
     }
 
-    /// Image and labels of a sample, the labels in rows of the classifier.
+    /// Image and labels of a sample, with the labels as classifier rows.
     pub fn load_rows(&self, index: usize, remap: &Remap) -> Result<(Image, RowMap), DataError> {
         let (image, labels) = self.dataset.load(index)?;
         match remap.apply(&labels) {
@@ -160,7 +161,7 @@ impl Benchmark {
         }
     }
 
-    /// The draw of supports with this benchmark's least number of pixels.
+    /// A draw of supports with this benchmark's minimum number of pixels.
     pub fn support_draw(&self, n_shots: usize, seed: u64) -> SupportDraw {
         SupportDraw { n_shots, seed, min_pixels: self.min_support_pixels }
     }

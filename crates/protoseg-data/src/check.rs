@@ -1,4 +1,4 @@
-//! Walks a data set in parallel and says what is wrong with it, what is in it, and what the rules make of it.
+//! Goes through a data set in parallel and reports what is wrong with it, what it contains, and what the rules keep.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::report::{
 use crate::scan::{unknown_id, unknown_ids};
 use crate::{DataError, Dataset, Split};
 
-/// What to look at.
+/// What to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// Decode every image, to find broken ones and other sizes; labels are always read.
+    /// Decode every image, to find broken ones and wrong sizes; labels are always read.
     pub images: bool,
 }
 
@@ -27,16 +27,16 @@ impl Default for CheckOptions {
     }
 }
 
-/// What one sample turned out to be.
+/// What was found in one sample.
 struct Checked {
-    /// None when the labels cannot be read.
+    /// `None` if the labels cannot be read.
     stats: Option<ImageStats>,
     problems: Vec<DataError>,
     overlapped: u64,
     empty_shapes: u64,
 }
 
-/// Checks a data set with its folds and rules. Faults of samples are in the report; it does not fail.
+/// Checks a data set with its folds and rules. Problems with samples go into the report; checking does not fail.
 pub fn check(benchmark: &Benchmark, options: CheckOptions, progress: Progress<'_>) -> CheckReport {
     let dataset = benchmark.dataset.as_ref();
     let used: BTreeSet<usize> =
@@ -104,7 +104,7 @@ fn check_sample(dataset: &dyn Dataset, index: usize, options: CheckOptions) -> C
             Some(labels) => check_sizes(sample, &image, &labels.map),
             None => Ok(()),
         });
-        // A file that is both image and source of the labels' size (YOLO) may already have been reported.
+        // A file that is both the image and the source of the labels' size (YOLO) may have been reported already.
         if let Err(error) = result
             && checked.problems.iter().all(|known| known.to_string() != error.to_string())
         {
@@ -211,7 +211,7 @@ fn report_fold(benchmark: &Benchmark, fold: &Fold, checked: &[Option<Checked>]) 
     }
 }
 
-/// Things that are no fault but that somebody should know.
+/// Observations that are not errors but worth knowing.
 fn find_notes(benchmark: &Benchmark, splits: &[SplitReport]) -> Vec<Note> {
     let dataset = benchmark.dataset.as_ref();
     let table = dataset.classes();
@@ -228,7 +228,7 @@ fn find_notes(benchmark: &Benchmark, splits: &[SplitReport]) -> Vec<Note> {
             message: format!("no image holds {}", absent.join(", ")),
             hint: match ignored {
                 true => "if 255 is the value of a class in your masks, name it: `classes = { 0 = \"background\", 255 = \"name\" }` and `ignore = []`",
-                false => "check that the ids of the masks are those of the class list",
+                false => "check that the ids in the masks are those of the class list",
             },
         });
     }
@@ -241,8 +241,11 @@ fn find_notes(benchmark: &Benchmark, splits: &[SplitReport]) -> Vec<Note> {
         if shared > 0 {
             notes.push(Note {
                 kind: "shared-samples",
-                message: format!("{shared} images are both in `{}` and in `{}`", benchmark.train, val.name),
-                hint: "results on images that were learned from say little",
+                message: format!(
+                    "images that are in both `{}` and `{}`: {shared}",
+                    benchmark.train, val.name
+                ),
+                hint: "results on images that were used for training say little",
             });
         }
     }
@@ -251,24 +254,24 @@ fn find_notes(benchmark: &Benchmark, splits: &[SplitReport]) -> Vec<Note> {
         (
             sum(|split| split.overlapped_pixels),
             "overlap",
-            "pixels are claimed by shapes of two or more classes",
-            "the smaller shape has them",
+            "pixels that shapes of two or more classes claim",
+            "they go to the smaller shape",
         ),
         (
             sum(|split| split.empty_shapes),
             "empty-shape",
-            "shapes hold no pixel",
+            "shapes that hold no pixel",
             "points, lines and shapes thinner than a pixel have no area",
         ),
         (
             sum(|split| split.without_label_file as u64),
             "no-label-file",
-            "images have no label file",
+            "images without a label file",
             "they count as unlabelled",
         ),
     ] {
         if count > 0 {
-            notes.push(Note { kind, message: format!("{count} {what}"), hint });
+            notes.push(Note { kind, message: format!("{what}: {count}"), hint });
         }
     }
     notes

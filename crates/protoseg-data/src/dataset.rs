@@ -1,4 +1,4 @@
-//! What every reader gives: samples, splits, classes, and one image with its labels at a time.
+//! What every reader provides: samples, splits, classes, and one image with its labels at a time.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,9 @@ use crate::picture::{raw_size, read_image};
 use crate::shapes::Labels;
 use crate::{DataError, Size};
 
-/// A data set on disk. Opening one reads its lists and names; images and labels are read when asked for, from any
-/// thread.
+/// A data set on disk. Opening one reads its lists and names. Images and labels are read on demand, from any thread.
 pub trait Dataset: Send + Sync {
-    /// What it holds.
+    /// What the data set holds.
     fn contents(&self) -> &Contents;
 
     fn name(&self) -> &str {
@@ -24,7 +23,7 @@ pub trait Dataset: Send + Sync {
         &self.contents().classes
     }
 
-    /// Every sample, whatever its split.
+    /// Every sample of every split.
     fn samples(&self) -> &[Sample] {
         &self.contents().samples
     }
@@ -34,7 +33,7 @@ pub trait Dataset: Send + Sync {
         &self.contents().splits
     }
 
-    /// The labels of a sample as class ids. Ids that no class has are left as they are: [`protoseg_core::Remap`] and
+    /// The labels of a sample as class ids. Unknown ids are left as they are: [`protoseg_core::Remap`] and
     /// [`crate::check`] refuse them.
     fn labels(&self, index: usize) -> Result<Labels, DataError>;
 
@@ -43,12 +42,12 @@ pub trait Dataset: Send + Sync {
         read_image(&self.samples()[index].image)
     }
 
-    /// Whether the image is there, without reading it.
+    /// Whether the image exists, without reading it.
     fn has_image(&self, index: usize) -> bool {
         self.samples()[index].image.is_file()
     }
 
-    /// Image and labels of a sample, of one size.
+    /// Image and labels of a sample; both have the same size.
     fn load(&self, index: usize) -> Result<(Image, IdMap), DataError> {
         let image = self.image(index)?;
         let map = self.labels(index)?.map;
@@ -56,7 +55,7 @@ pub trait Dataset: Send + Sync {
         Ok((image, map))
     }
 
-    /// The split of that name.
+    /// The split with this name.
     fn split(&self, name: &str) -> Result<&Split, DataError> {
         self.splits().iter().find(|split| split.name == name).ok_or_else(|| DataError::NoSplit {
             dataset: self.name().to_string(),
@@ -71,7 +70,7 @@ pub trait Dataset: Send + Sync {
     }
 }
 
-/// What a data set holds: all that is known of it before a file of it is read.
+/// What a data set holds: everything known before any image or label is read.
 #[derive(Clone, Debug)]
 pub struct Contents {
     pub name: String,
@@ -83,10 +82,10 @@ pub struct Contents {
 /// One image with its labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// How lists and reports name it; one of its kind in the data set.
+    /// Its name in lists and reports; unique in the data set.
     pub name: String,
     pub image: PathBuf,
-    /// Where its labels stand; none where the format says "nothing labelled" by leaving the file out.
+    /// The file with its labels; `None` if the format leaves out the file when nothing is labelled.
     pub label: Option<PathBuf>,
 }
 
@@ -97,7 +96,7 @@ pub struct Split {
     pub samples: Vec<usize>,
 }
 
-/// Refuses labels of another size than their image.
+/// Refuses labels whose size differs from their image's.
 pub(crate) fn check_sizes(sample: &Sample, image: &Image, map: &IdMap) -> Result<(), DataError> {
     let (expected, got) = (Size(image.width, image.height), Size(map.width, map.height));
     if expected == got {
@@ -117,13 +116,13 @@ pub(crate) fn check_sizes(sample: &Sample, image: &Image, map: &IdMap) -> Result
 /// What the pixels of mask files mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MaskKind {
-    /// The number at a pixel is the id.
+    /// The number at a pixel is the class id.
     Index,
     /// The colour at a pixel stands for an id.
     Color(ColorMap),
 }
 
-/// A data set of image and mask files in pairs: what most readers come down to.
+/// A data set of image and mask files in pairs. Most readers return one.
 #[derive(Clone, Debug)]
 pub struct MaskDataset {
     pub contents: Contents,
@@ -131,7 +130,7 @@ pub struct MaskDataset {
 }
 
 impl MaskDataset {
-    /// The same under another name.
+    /// The same data set under another name.
     pub(crate) fn named(mut self, name: impl Into<String>) -> Self {
         self.contents.name = name.into();
         self
@@ -155,7 +154,7 @@ impl Dataset for MaskDataset {
     }
 }
 
-/// Samples in the making: a name that comes again (in another split) is the same sample.
+/// Collects samples. A name that occurs again (in another split) is the same sample.
 #[derive(Debug, Default)]
 pub(crate) struct SampleTable {
     pub samples: Vec<Sample>,
@@ -163,7 +162,7 @@ pub(crate) struct SampleTable {
 }
 
 impl SampleTable {
-    /// The place of the sample; `None` when the name already stands for other files.
+    /// The index of the sample; `None` if the name already stands for other files.
     pub fn add(&mut self, sample: Sample) -> Option<usize> {
         match self.by_name.get(&sample.name) {
             Some(&place) => (self.samples[place] == sample).then_some(place),

@@ -1,4 +1,4 @@
-//! What can be wrong with files, said so that the person who owns them can mend it.
+//! What can be wrong with files, worded so that their owner can fix it.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use protoseg_core::{ClassId, ClassTableError, FoldError, RemapError, SupportErro
 
 use crate::SupportSizeError;
 
-/// Everything that reading, checking and preparing a data set can fail with.
+/// Everything that can fail when a data set is read, checked or prepared.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -21,9 +21,7 @@ pub enum DataError {
 
     #[error("cannot decode image `{path}`: {reason}\nhint: {hint}")]
     Decode { path: PathBuf, reason: String, hint: &'static str },
-    #[error(
-        "image `{path}` is cut short: its data ends before its end mark\nhint: copy or download it again"
-    )]
+    #[error("image `{path}` is cut short: its end mark is missing\nhint: copy or download it again")]
     Truncated { path: PathBuf },
     #[error(
         "image `{path}` is too large: got `{width} x {height}`, expected at most {max} pixels\nhint: scale it down, or cut it into tiles"
@@ -39,15 +37,15 @@ pub enum DataError {
     )]
     SizeMismatch { image: PathBuf, label: PathBuf, got: Size, expected: Size, hint: &'static str },
     #[error(
-        "labels `{path}` hold id `{id}` at pixel ({x}, {y}), which no class has\nhint: add a class with id {id}, add {id} to the ignored ids, or mend the labels; the class ids are {known}"
+        "labels `{path}` hold id `{id}` at pixel ({x}, {y}), which no class has\nhint: add a class with id {id}, add {id} to the ignored ids, or correct the labels; the class ids are {known}"
     )]
     UnknownId { path: PathBuf, id: ClassId, x: usize, y: usize, known: String },
     #[error(
-        "labels `{path}` hold class `{class}` at pixel ({x}, {y}), which is novel in this fold\nhint: under the rule `drop` leave the image out of base training, or choose the rule `ignore`"
+        "labels `{path}` hold class `{class}` at pixel ({x}, {y}), which is novel in this fold\nhint: leave the image out of base training, or choose the rule `ignore` for novel pixels"
     )]
     NovelPixel { path: PathBuf, class: String, x: usize, y: usize },
     #[error(
-        "labels `{path}` hold colour `{color}` at pixel ({x}, {y}), which the label map does not have\nhint: add the colour to the label map, or mend the labels (blurred edges come from resizing or JPEG)"
+        "labels `{path}` hold colour `{color}` at pixel ({x}, {y}), which is not in the label map\nhint: add the colour to the label map, or correct the labels (blurred edges come from resizing or JPEG)"
     )]
     UnknownColor { path: PathBuf, color: Rgb, x: usize, y: usize },
     #[error("labels `{path}` are not an index mask: {reason}\nhint: {hint}")]
@@ -57,22 +55,20 @@ pub enum DataError {
     #[error("labels `{path}`, {shape}: {reason}\nhint: {hint}")]
     BadShape { path: PathBuf, shape: String, reason: String, hint: &'static str },
 
-    #[error("`{path}` line {line}: got `{got}`, expected {expected}\nhint: mend this line")]
+    #[error("`{path}` line {line}: got `{got}`, expected {expected}\nhint: correct this line")]
     Line { path: PathBuf, line: usize, got: String, expected: &'static str },
-    #[error("`{path}` names no sample\nhint: {hint}")]
+    #[error("`{path}` has no samples\nhint: {hint}")]
     Empty { path: PathBuf, hint: &'static str },
-    #[error(
-        "`{path}` is not the JSON that was expected: {source}\nhint: export it again, or mend the place named"
-    )]
+    #[error("`{path}` is not valid: {source}\nhint: export it again, or correct it at this place")]
     Json { path: PathBuf, source: serde_json::Error },
     #[error("`{path}` line {line}: {reason}\nhint: {hint}")]
     Spec { path: PathBuf, line: usize, reason: String, hint: String },
     #[error(
-        "`{path}` refers to {what} `{got}`, which it does not have\nhint: export it again, or remove the reference"
+        "`{path}` refers to {what} `{got}`, which it does not contain\nhint: export it again, or remove the reference"
     )]
     Dangling { path: PathBuf, what: &'static str, got: String },
     #[error(
-        "`{path}` names the file `{got}`, which leads out of its folder\nhint: give names below the folder, without `..`"
+        "`{path}` names the file `{got}`, which is outside its folder\nhint: use names inside the folder, without `..`"
     )]
     Outside { path: PathBuf, got: String },
     #[error("`{path}` has {what} `{got}` twice\nhint: keep one of them")]
@@ -94,23 +90,23 @@ pub enum DataError {
     Labels { path: PathBuf, source: RemapError },
     #[error(transparent)]
     SupportSize(#[from] SupportSizeError),
-    #[error("data set `{dataset}` has no split `{got}`\nhint: its splits are {known}")]
+    #[error("data set `{dataset}` has no split `{got}`\nhint: choose one of {known}")]
     NoSplit { dataset: String, got: String, known: String },
     #[error(
         "`{got}` is neither a benchmark nor a data set\nhint: the benchmarks are {known}; a data set is a folder or a .toml file"
     )]
     UnknownSource { got: String, known: String },
-    #[error("benchmark `{name}` needs the folder that holds it")]
+    #[error("benchmark `{name}` needs its folder\nhint: give the path of the folder that holds it")]
     NeedsRoot { name: String },
     #[error(
-        "cannot tell what kind of data set `{path}` is\nhint: describe it in a `protoseg.toml` with `format`, or use one of the layouts: {layouts}"
+        "cannot tell what kind of data set `{path}` is\nhint: describe it in a `protoseg.toml` with `format`, or use one of these layouts: {layouts}"
     )]
     UnknownLayout { path: PathBuf, layouts: &'static str },
     #[error(
-        "benchmark `{name}` needs {expected} classes, got `{got}` in `{path}`\nhint: point at the original annotations"
+        "benchmark `{name}` needs `{expected}` classes, got `{got}` in `{path}`\nhint: use the original annotations"
     )]
     ClassCount { name: &'static str, path: PathBuf, got: usize, expected: usize },
-    #[error("`{path}` is already prepared\nhint: use it as it is, or ask to prepare it again by force")]
+    #[error("`{path}` is already prepared\nhint: use it as it is, or prepare it again in another folder")]
     AlreadyPrepared { path: PathBuf },
 }
 
@@ -135,8 +131,7 @@ impl std::fmt::Display for Rgb {
 }
 
 impl DataError {
-    /// The error of an operation on `path` that reads: a file that is not there is told apart from one that cannot be
-    /// read.
+    /// The error of reading `path`. A file that does not exist gives another error than one that cannot be read.
     pub(crate) fn reading(path: &Path, source: std::io::Error) -> Self {
         match source.kind() {
             std::io::ErrorKind::NotFound => Self::missing(path),
@@ -146,9 +141,13 @@ impl DataError {
 
     pub(crate) fn missing(path: &Path) -> Self {
         let hint = match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            Some(parent) if !parent.is_dir() => format!("the folder `{}` is not there", parent.display()),
-            Some(parent) => format!("look for it in `{}`; capitals and the ending count", parent.display()),
-            None => "check the spelling; capitals and the ending count".to_string(),
+            Some(parent) if !parent.is_dir() => {
+                format!("create the folder `{}`, or correct the path", parent.display())
+            }
+            Some(parent) => {
+                format!("look for it in `{}`; upper case and the file extension matter", parent.display())
+            }
+            None => "check the spelling; upper case and the file extension matter".to_string(),
         };
         Self::Missing { path: path.to_path_buf(), hint }
     }
@@ -157,7 +156,7 @@ impl DataError {
         Self::Write { path: path.to_path_buf(), source }
     }
 
-    /// The file the error is about, where it is about one.
+    /// The file that the error is about, if there is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Missing { path, .. }
@@ -198,7 +197,7 @@ impl DataError {
         }
     }
 
-    /// A short name of the kind of fault, for reports.
+    /// A short name for the kind of problem, for reports.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Missing { .. } => "missing",

@@ -1,4 +1,4 @@
-//! The few things we do with files, with errors that name them.
+//! The few file operations we need, with errors that name the file.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::DataError;
 
-/// Files above this are refused before they fill the memory.
+/// Larger files are refused before they fill the memory.
 const MAX_FILE_BYTES: u64 = 4 << 30;
 
-/// The endings of pictures we look for in folders, in lower case.
+/// The file extensions of pictures that we look for in folders, in lower case.
 const PICTURE_ENDINGS: [&str; 14] =
     ["jpg", "jpeg", "jpe", "jfif", "png", "bmp", "tif", "tiff", "webp", "gif", "ppm", "pgm", "pbm", "pnm"];
 
@@ -25,7 +25,7 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
     Ok(bytes)
 }
 
-/// A text file, without a byte order mark.
+/// Reads a text file, without its byte order mark.
 pub(crate) fn read_text(path: &Path) -> Result<String, DataError> {
     let bytes = read_bytes(path)?;
     let text = String::from_utf8(bytes).map_err(|_| DataError::NotText { path: path.to_path_buf() })?;
@@ -35,19 +35,19 @@ pub(crate) fn read_text(path: &Path) -> Result<String, DataError> {
     })
 }
 
-/// The lines of a text file that say something, trimmed, with their numbers from 1.
+/// The non-empty lines of a text file that are not comments, trimmed, with their numbers from 1.
 pub(crate) fn read_lines(path: &Path) -> Result<Vec<(usize, String)>, DataError> {
     let text = read_text(path)?;
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim().to_string()));
     Ok(lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).collect())
 }
 
-/// Class names, one a line; the id is the line's place.
+/// Class names, one per line; the id is the line's position.
 pub(crate) fn read_names(path: &Path) -> Result<Vec<String>, DataError> {
     Ok(read_lines(path)?.into_iter().map(|(_, name)| name).collect())
 }
 
-/// Writes a file whole or not at all: to a temporary neighbour first, which then takes its name.
+/// Writes a file completely or not at all: first to a temporary file beside it, which is then renamed.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
     let writing = |source| DataError::writing(path, source);
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -58,7 +58,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
     Ok(())
 }
 
-/// Temporary files are readable by their owner alone; a data set is for everyone who may read its folder.
+/// Temporary files are readable only by their owner; a data set is for everyone who may read its folder.
 #[cfg(unix)]
 fn widen_permissions(file: &fs::File) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -70,12 +70,12 @@ fn widen_permissions(_: &fs::File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder and those above it.
+/// Creates a folder and its parents.
 pub fn create_dir(path: &Path) -> Result<(), DataError> {
     fs::create_dir_all(path).map_err(|source| DataError::writing(path, source))
 }
 
-/// What is in a folder, sorted by name; hidden entries are left out.
+/// The entries of a folder, sorted by name, without hidden ones.
 pub(crate) fn list_dir(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     let reading = |source| DataError::reading(path, source);
     let mut entries = Vec::new();
@@ -90,9 +90,9 @@ pub(crate) fn list_dir(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(entries)
 }
 
-/// All files in a folder and the folders in it that satisfy `wanted`, sorted.
+/// All files in a folder and its subfolders that satisfy `wanted`, sorted.
 pub(crate) fn walk(path: &Path, wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf>, DataError> {
-    /// Deeper folders than this are a loop of links, not a data set.
+    /// Folders deeper than this are a loop of links, not a data set.
     const MAX_DEPTH: usize = 16;
     fn walk_into(
         path: &Path,
@@ -124,12 +124,12 @@ pub(crate) fn is_picture(path: &Path) -> bool {
     PICTURE_ENDINGS.iter().any(|ending| has_ending(path, ending))
 }
 
-/// All pictures in a folder and the folders in it, sorted.
+/// All pictures in a folder and its subfolders, sorted.
 pub fn find_pictures(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     walk(folder, is_picture)
 }
 
-/// The picture called `stem` in a folder: `stem` itself if it already has an ending, else the first known ending.
+/// The picture called `stem` in a folder: `stem` itself if it has an extension, otherwise the first known extension.
 pub(crate) fn find_picture(folder: &Path, stem: &str) -> Option<PathBuf> {
     let whole = folder.join(stem);
     if is_picture(&whole) && whole.is_file() {
@@ -142,14 +142,14 @@ pub(crate) fn find_picture(folder: &Path, stem: &str) -> Option<PathBuf> {
     with_ending.into_iter().find(|path| path.is_file())
 }
 
-/// A path relative to a root, with forward slashes: how samples are named.
+/// A path relative to a root, with forward slashes. Samples are named like this.
 pub(crate) fn name_under(root: &Path, path: &Path) -> String {
     let relative = path.strip_prefix(root).unwrap_or(path);
     let parts: Vec<_> = relative.components().map(|part| part.as_os_str().to_string_lossy()).collect();
     parts.join("/")
 }
 
-/// The same without the ending.
+/// The same without the extension.
 pub(crate) fn stem_under(root: &Path, path: &Path) -> String {
     name_under(root, &path.with_extension(""))
 }

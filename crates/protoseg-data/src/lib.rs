@@ -1,5 +1,5 @@
-//! Data sets of protoseg on disk: readers of every common format, benchmarks by name, checks, supports, preparation
-//! and a loader. Decisions that need no file (folds, remaps, which image is for what) live in `protoseg-core`.
+//! Data sets on disk: readers for common formats, benchmarks by name, checks, supports, preparation and a loader.
+//! Decisions that need no files (folds, remaps, which image is used for what) live in `protoseg-core`.
 
 mod benchmark;
 mod check;

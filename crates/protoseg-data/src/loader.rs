@@ -1,10 +1,11 @@
-//! Batches made by many threads, the same whatever their number.
+//! Makes batches on several threads. The batches do not depend on the number of threads.
 //!
-//! What a batch holds depends on (seed, epoch, batch) alone: the order of an epoch is a shuffle by (seed, epoch),
-//! and every sample draws from a random stream of its own, by (seed, epoch, index). So a run can start again at any
-//! batch. Each thread makes a whole batch at a time, its samples straight in their places: nothing is copied
-//! together afterwards. Threads work ahead by [`LoaderOptions::prefetch`] batches (at least one each) and then wait,
-//! so that no more than these and the one handed out are held.
+//! A batch depends only on (seed, epoch, batch). The order of an epoch is a shuffle by (seed, epoch), and every
+//! sample has its own random stream by (seed, epoch, index). A run can therefore continue at any batch.
+//!
+//! Each thread makes a whole batch at a time and writes the samples straight to their places, so nothing is copied
+//! afterwards. Threads work ahead by [`LoaderOptions::prefetch`] batches (at least one each) and then wait. No more
+//! than these batches and the one handed out are in memory.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,14 +17,14 @@ use rand_chacha::ChaCha8Rng;
 /// The random stream of one sample.
 pub type SampleRng = ChaCha8Rng;
 
-/// What happens when a sample cannot be made.
+/// What to do when a sample cannot be made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnError {
-    /// The epoch ends with the error, at the batch that would have held the sample.
+    /// End the epoch with the error, at the batch that would have held the sample.
     #[default]
     Stop,
-    /// Another sample, drawn by (seed, epoch, index), takes its place; the batch says so in [`Batch::skipped`].
+    /// Use another sample instead, drawn by (seed, epoch, index). [`Batch::skipped`] lists the samples left out.
     Skip,
 }
 
@@ -32,24 +33,24 @@ pub enum OnError {
 pub struct LoaderOptions {
     pub batch_size: usize,
     pub seed: u64,
-    /// Another order each epoch; otherwise the order of the items.
+    /// Whether to shuffle every epoch; otherwise the order is that of the items.
     pub shuffle: bool,
-    /// Leave out a last batch that is not full.
+    /// Whether to leave out a last batch that is not full.
     pub drop_last: bool,
-    /// Threads; at least one is used.
+    /// Number of threads; at least one is used.
     pub workers: usize,
-    /// Batches made ahead; at least one a thread.
+    /// Number of batches made ahead; at least one per thread.
     pub prefetch: usize,
     pub on_error: OnError,
 }
 
-/// A batch with its place in the run.
+/// A batch and its place in the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<B, E> {
     pub epoch: u64,
     pub index: usize,
     pub items: B,
-    /// Items that could not be made, by index, with why; others stand in their place.
+    /// Index of each item that could not be made, with the error; another item takes its place.
     pub skipped: Vec<(usize, E)>,
 }
 
@@ -58,18 +59,18 @@ pub struct Batch<B, E> {
 pub enum LoadError<E> {
     #[error("{error}")]
     Item { index: usize, error: E },
-    #[error("{attempts} samples in a row could not be loaded, the last because: {error}")]
+    #[error("{attempts} samples in a row could not be loaded; the last one: {error}")]
     TooManySkipped { attempts: usize, error: E },
-    #[error("a loader thread panicked\nhint: this is a fault in the program; its message stands above")]
+    #[error("a loader thread panicked\nhint: this is a bug in the program; its message is printed above")]
     Panicked,
 }
 
-/// Options that cannot work.
+/// Why options are not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoaderOptionsError {
     #[error("there is nothing to load\nhint: check that the split has images that the rules keep")]
     NoItems,
-    #[error("the batch size is `0`\nhint: give at least 1")]
+    #[error("the batch size must be at least 1, got `0`\nhint: give a larger one")]
     NoBatch,
     #[error(
         "`{items}` images do not fill one batch of `{batch_size}`\nhint: lower the batch size, or keep the last batch"
@@ -77,9 +78,9 @@ pub enum LoaderOptionsError {
     TooFew { items: usize, batch_size: usize },
 }
 
-/// Other samples are tried in the place of one that fails at most this often.
+/// How many other samples are tried in place of one that fails.
 const MAX_ATTEMPTS: usize = 16;
-/// First step of a random stream's path, one a purpose.
+/// First number in the path of a random stream, one per purpose.
 const ORDER: u64 = 0;
 const SAMPLE: u64 = 1;
 const REPLACEMENT: u64 = 2;
@@ -87,14 +88,14 @@ const REPLACEMENT: u64 = 2;
 type Start<B> = dyn Fn(usize) -> B + Send + Sync;
 type Fill<S, B, E> = dyn Fn(&mut B, usize, &S, &mut SampleRng) -> Result<(), E> + Send + Sync;
 
-/// Makes batches `B` from items `S` with a function that reads, augments and whatever else.
+/// Makes batches `B` from items `S` with a given function, which may read, augment and so on.
 pub struct Loader<S, B, E> {
     items: Arc<Vec<S>>,
     maker: Arc<Maker<S, B, E>>,
     options: LoaderOptions,
 }
 
-/// How a batch comes about.
+/// How a batch is made.
 struct Maker<S, B, E> {
     start: Box<Start<B>>,
     fill: Box<Fill<S, B, E>>,
@@ -125,8 +126,8 @@ where
     B: Send + 'static,
     E: Send + 'static,
 {
-    /// Batches of any form: `start` makes one for a number of samples, `fill` writes the sample of a place into it,
-    /// places in rising order. When `fill` fails, the place may be filled again with another item.
+    /// Batches of any type. `start` makes one for a number of samples; `fill` writes one sample to its place, in
+    /// ascending order of places. If `fill` fails, it may be called again for the same place with another item.
     pub fn collating(
         items: Vec<S>,
         options: LoaderOptions,
@@ -154,7 +155,8 @@ where
         }
     }
 
-    /// The batches of an epoch from `start_batch` on. Threads start at once and stop when the iterator is dropped.
+    /// The batches of an epoch, starting at `start_batch`. Threads start at once and stop when the iterator is
+    /// dropped.
     pub fn epoch(&self, epoch: u64, start_batch: usize) -> Epoch<B, E> {
         let options = self.options;
         let mut order: Vec<usize> = (0..self.items.len()).collect();
@@ -185,7 +187,7 @@ where
     }
 }
 
-/// A made batch with the items that failed in it.
+/// A finished batch and the items that failed in it.
 type Made<B, E> = Result<(B, Vec<(usize, E)>), LoadError<E>>;
 
 impl<S, B, E> Maker<S, B, E> {
@@ -197,7 +199,7 @@ impl<S, B, E> Maker<S, B, E> {
         Ok((batch, skipped))
     }
 
-    /// Fills one place with its item, or with another where it fails; returns those that failed.
+    /// Fills one place with its item, or with another if that fails; returns the items that failed.
     fn fill_place(
         &self,
         batch: &mut B,
@@ -228,12 +230,12 @@ impl<S, B, E> Maker<S, B, E> {
     }
 }
 
-/// What threads and consumer share.
+/// What the threads and the consumer share.
 struct Shared<B, E> {
     state: Mutex<State<B, E>>,
-    /// Told whenever anything in the state changes.
+    /// Notified whenever the state changes.
     changed: Condvar,
-    /// Batches that may be worked on beyond the last handed out.
+    /// How many batches may be in work beyond the last one handed out.
     window: usize,
     end: usize,
 }
@@ -243,7 +245,7 @@ struct State<B, E> {
     next: usize,
     /// The next batch to hand out.
     emitted: usize,
-    /// Made batches from `emitted` on.
+    /// Finished batches, starting at `emitted`.
     ready: VecDeque<Option<Made<B, E>>>,
     stop: bool,
     panicked: bool,
@@ -258,7 +260,7 @@ impl<B, E> Shared<B, E> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next batch to work on, once there is room for it.
+    /// The next batch to work on, as soon as there is room for it.
     fn take(&self) -> Option<usize> {
         let mut state = self.lock();
         loop {
@@ -304,7 +306,7 @@ impl<B, E> Shared<B, E> {
     }
 }
 
-/// Tells the consumer when a thread dies, so that it does not wait for ever.
+/// Notifies the consumer when a thread dies, so that it does not wait for ever.
 struct PanicGuard<'a, B, E>(&'a Shared<B, E>);
 
 impl<B, E> Drop for PanicGuard<'_, B, E> {
@@ -351,7 +353,7 @@ impl<B, E> Drop for Epoch<B, E> {
         self.shared.lock().stop = true;
         self.shared.changed.notify_all();
         for worker in self.workers.drain(..) {
-            // A panic was already reported in the thread itself and by the iterator.
+            // The thread itself and the iterator have already reported the panic.
             let _ = worker.join();
         }
     }

@@ -17,7 +17,7 @@ fn options(workers: usize) -> LoaderOptions {
     }
 }
 
-/// Items 0 to 49; a sample is its item with a random number, made at an uneven pace. Items in `broken` fail.
+/// Items 0 to 49. A sample is its item with a random number, made at an uneven pace. Items in `broken` fail.
 fn loader(options: LoaderOptions, broken: &'static [u32]) -> Loader<u32, Vec<(u32, u64)>, String> {
     Loader::new((0..50).collect(), options, move |&item, rng| {
         std::thread::sleep(Duration::from_micros(u64::from(item * 37 % 11) * 30));
@@ -114,7 +114,7 @@ fn a_skipped_sample_is_counted_and_replaced() {
 fn samples_are_written_into_their_places() {
     let keep_last = LoaderOptions { shuffle: false, drop_last: false, on_error: OnError::Skip, ..options(3) };
     let fill = |batch: &mut Vec<u32>, place: usize, &item: &u32, _: &mut SampleRng| {
-        // What fails may leave something behind; the next attempt writes over it.
+        // A failed attempt may leave values behind; the next attempt overwrites them.
         batch[place] = item;
         if item == 6 { Err("six") } else { Ok(()) }
     };
@@ -133,7 +133,7 @@ fn threads_wait_when_nobody_takes_batches() {
         Ok::<u32, String>(item)
     })
     .unwrap();
-    // Waits until that many are made, then a little longer, in which no more may be.
+    // Waits until that many are made, then a little longer, during which no more may be made.
     let settles_at = |n: usize| {
         for _ in 0..2000 {
             if MADE.load(Ordering::SeqCst) >= n {

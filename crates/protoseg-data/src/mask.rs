@@ -1,8 +1,8 @@
-//! Label maps from and to mask files.
+//! Reads and writes label maps as mask files.
 //!
-//! In an index mask the number stored at a pixel is the class id: a palette PNG (its indices, not its colours), a
-//! gray PNG of 1 to 16 bits, or another lossless gray format. In a colour mask a [`ColorMap`] says which colour
-//! means which id. JPEG is refused for both: it changes values at edges.
+//! In an index mask, the number stored at a pixel is the class id. It is a palette PNG (its indices, not its
+//! colours), a gray PNG of 1 to 16 bits, or another lossless gray format. In a colour mask, a [`ColorMap`] says which
+//! colour means which id. JPEG is refused for both, because it changes values at edges.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::{DataError, Rgb, files};
 const WANTS_MAP: &str =
     "save it as a palette or gray PNG, or give a label map that says which colour is which class";
 
-/// Reads an index mask. The values are those of the file: ignored ids are not yet marked.
+/// Reads an index mask. The values are those in the file: ignored ids are not yet marked.
 pub fn read_index_mask(path: &Path) -> Result<IdMap, DataError> {
     let bytes = files::read_bytes(path)?;
     match image::guess_format(&bytes) {
@@ -57,27 +57,27 @@ pub fn read_color_mask(path: &Path, colors: &ColorMap) -> Result<IdMap, DataErro
     Ok(IdMap::new(width, height, data))
 }
 
-/// The bytes of an index mask as PNG: 8 bits with the Pascal VOC palette and 255 for "no label", or 16-bit gray where
-/// an id does not fit (then 65535 means "no label").
+/// Encodes an index mask as PNG: 8 bits with the Pascal VOC palette and 255 for "no label". If an id does not fit
+/// into 8 bits, it is 16-bit gray, and 65535 means "no label".
 pub fn encode_index_png<L>(labels: &LabelMap<L>) -> Vec<u8> {
     let voc: Vec<[u8; 3]> = (0..=255).map(|id| voc_color(ClassId(id))).collect();
     encode_palette_png(labels, &voc).unwrap_or_else(|| encode_gray_png(labels))
 }
 
-/// The same in these colours, by id; nothing where an id does not fit into 8 bits.
+/// The same with these colours by id; `None` if an id does not fit into 8 bits.
 pub fn encode_palette_png<L>(labels: &LabelMap<L>, colors: &[[u8; 3]]) -> Option<Vec<u8>> {
     if is_wide(labels) {
         return None;
     }
     let mut palette: Vec<u8> = colors.iter().take(256).flatten().copied().collect();
     palette.resize(3 * 255, 0);
-    // "No label" is light gray, as VOC has it.
+    // "No label" is light gray, as in VOC.
     palette.extend(voc_color(ClassId(255)));
     let data: Vec<u8> = labels.data.iter().map(|&label| label.min(255) as u8).collect();
     Some(encode_png(labels.width, labels.height, png::ColorType::Indexed, false, Some(palette), &data))
 }
 
-/// The ids of a mask as gray values: 8 bits and 255 for "no label", or 16 bits and 65535 where an id does not fit.
+/// Encodes the ids as gray values: 8 bits and 255 for "no label", or 16 bits and 65535 if an id does not fit.
 pub fn encode_gray_png<L>(labels: &LabelMap<L>) -> Vec<u8> {
     let wide = is_wide(labels);
     let data: Vec<u8> = match wide {
@@ -87,7 +87,7 @@ pub fn encode_gray_png<L>(labels: &LabelMap<L>) -> Vec<u8> {
     encode_png(labels.width, labels.height, png::ColorType::Grayscale, wide, None, &data)
 }
 
-/// 8-bit gray values as PNG.
+/// Encodes 8-bit gray values as PNG.
 pub fn encode_values_png(width: usize, height: usize, values: &[u8]) -> Vec<u8> {
     encode_png(width, height, png::ColorType::Grayscale, false, None, values)
 }
@@ -112,12 +112,12 @@ fn encode_png(
         encoder.set_palette(palette);
     }
     let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(data));
-    // Writing to memory fails only for a size of zero, which a decoded image cannot have.
+    // Writing to memory fails only for size zero, which a decoded image cannot have.
     debug_assert!(written.is_ok(), "{written:?}");
     bytes
 }
 
-/// Writes an index mask, whole or not at all.
+/// Writes an index mask, completely or not at all.
 pub fn write_index_mask<L>(path: &Path, labels: &LabelMap<L>) -> Result<(), DataError> {
     files::write_atomic(path, &encode_index_png(labels))
 }

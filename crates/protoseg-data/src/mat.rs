@@ -1,8 +1,8 @@
-//! The labels in a `.mat` file of the Semantic Boundaries Dataset: `GTcls.Segmentation`, 8 bits a pixel.
+//! Reads the labels in a `.mat` file of the Semantic Boundaries Dataset: `GTcls.Segmentation`, 8 bits per pixel.
 //!
-//! Of MATLAB's format 5 this reads what those files use: numbers in either byte order, compressed elements, and the
-//! named field of a structure. Sizes in the file are checked against the bytes that are there before anything is
-//! kept.
+//! Of MATLAB's format 5, this reads what those files use: numbers in either byte order, compressed elements, and the
+//! named field of a structure. Sizes in the file are checked against the available bytes before anything is
+//! stored.
 
 use std::io::Read;
 use std::path::Path;
@@ -91,7 +91,7 @@ fn labels_in(matrix: Matrix<'_>, field: &str) -> Result<IdMap, &'static str> {
     Err("`GTcls` has no field `Segmentation`")
 }
 
-/// Reads elements one after the other.
+/// Reads elements one after another.
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
     bytes: &'a [u8],
@@ -116,7 +116,7 @@ const CUT: &str = "it is cut short";
 impl<'a> Cursor<'a> {
     fn element(&mut self) -> Result<Element<'a>, &'static str> {
         let tag = word(self.bytes, 0, self.big)?;
-        // Up to four bytes of data may stand in the second half of the tag; then the length is in the upper half.
+        // Up to four bytes of data may be in the second half of the tag; the length is then in the upper half.
         if tag >> 16 != 0 {
             let length = (tag >> 16) as usize;
             let data = self.bytes.get(4..4 + length.min(4)).ok_or(CUT)?;
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     /// Written by scipy 1.17 in the form of SBD's files: a structure with sparse boundaries, an 8-bit matrix of 5
-    /// rows and 7 columns, value (7 row + column) mod 4 and 15 in the corner, and a list.
+    /// rows and 7 columns with value (7 row + column) mod 4 and 15 in the corner, and a list.
     const PLAIN: &[u8] = include_bytes!("../tests/data/sbd_plain.mat");
     const COMPRESSED_FILE: &[u8] = include_bytes!("../tests/data/sbd_compressed.mat");
 

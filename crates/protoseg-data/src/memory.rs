@@ -1,6 +1,6 @@
 //! The memory of this process.
 
-/// The most bytes that were ever resident, if the system tells (Linux does).
+/// The largest number of bytes that were ever resident; `None` where the system does not report it (Linux does).
 pub fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

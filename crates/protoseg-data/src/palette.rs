@@ -1,4 +1,4 @@
-//! Colours of classes: the Pascal VOC palette, and label maps that say which colour of a mask means which class.
+//! Colours of classes: the Pascal VOC palette, and label maps that say which colour in a mask means which class.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,12 +7,12 @@ use protoseg_core::ClassId;
 
 use crate::{DataError, Rgb, files};
 
-/// Which id a colour means.
+/// Maps colours to ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColorMap(HashMap<[u8; 3], u16>);
 
 impl ColorMap {
-    /// From (colour, label) pairs; the label is an id or [`protoseg_core::IGNORE`].
+    /// Makes a map from (colour, label) pairs; a label is an id or [`protoseg_core::IGNORE`].
     pub fn new(colors: impl IntoIterator<Item = ([u8; 3], u16)>) -> Self {
         Self(colors.into_iter().collect())
     }
@@ -23,7 +23,7 @@ impl ColorMap {
 }
 
 /// The colour of an id in the Pascal VOC palette: the bits of the id, three at a time, spread over red, green and
-/// blue from the highest bit down. 0 is black.
+/// blue from the highest bit down. Id 0 is black.
 pub fn voc_color(id: ClassId) -> [u8; 3] {
     let mut color = [0u8; 3];
     let mut rest = id.0;
@@ -36,9 +36,9 @@ pub fn voc_color(id: ClassId) -> [u8; 3] {
     color
 }
 
-/// A label map file: the names of classes with their colours, in the order of the file. Three forms of line are
-/// read: CVAT's `name:r,g,b:parts:actions`, `name,r,g,b`, and CamVid's `r g b name`. A first line of column titles
-/// and lines that begin with `#` are passed over.
+/// Reads a label map file: class names with their colours, in the order of the file. A line has one of three forms:
+/// CVAT's `name:r,g,b:parts:actions`, `name,r,g,b`, or CamVid's `r g b name`. A header line and lines that start with
+/// `#` are skipped.
 pub fn read_label_map(path: &Path) -> Result<Vec<(String, [u8; 3])>, DataError> {
     let mut entries: Vec<(String, [u8; 3])> = Vec::new();
     for (place, (line, text)) in files::read_lines(path)?.into_iter().enumerate() {
@@ -61,7 +61,7 @@ pub fn read_label_map(path: &Path) -> Result<Vec<(String, [u8; 3])>, DataError> 
         }
     }
     if entries.is_empty() {
-        return Err(DataError::Empty { path: path.to_path_buf(), hint: "write one `name:r,g,b::` a line" });
+        return Err(DataError::Empty { path: path.to_path_buf(), hint: "write one `name:r,g,b::` per line" });
     }
     Ok(entries)
 }

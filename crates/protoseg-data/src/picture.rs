@@ -1,8 +1,8 @@
-//! Pictures from files: any format the `image` crate reads, turned as their EXIF orientation says, in 8-bit RGB.
+//! Reads pictures: any format of the `image` crate, turned by the EXIF orientation, as 8-bit RGB.
 //!
-//! Gray becomes RGB, 16 bits a channel become 8 (the upper ones), an alpha channel is dropped. Nothing larger than
-//! [`MAX_PIXELS`] is decoded, whatever a small file claims. JPEGs are decoded by libjpeg-turbo's code, so that a
-//! network sees the pixels that OpenCV and PIL give, to the last bit: see `picture/jpeg.rs`.
+//! Gray becomes RGB, 16 bits per channel become 8 (the upper ones), and an alpha channel is dropped. Pictures larger
+//! than [`MAX_PIXELS`] are not decoded, whatever a small file claims. JPEGs are decoded by libjpeg-turbo's code, so
+//! that a network sees exactly the pixels that OpenCV and PIL give: see `picture/jpeg.rs`.
 
 mod jpeg;
 
@@ -15,7 +15,7 @@ use protoseg_core::Image;
 use self::jpeg::{Decoded, State};
 use crate::{DataError, Size, files};
 
-/// The most pixels a picture may have: 128 Mi, 384 MiB in RGB.
+/// The largest number of pixels in a picture: 128 Mi, which is 384 MiB in RGB.
 pub const MAX_PIXELS: usize = 1 << 27;
 
 /// Reads a picture.
@@ -31,7 +31,7 @@ pub fn decode_image(bytes: &[u8], path: &Path) -> Result<Image, DataError> {
     Ok(Image::new(width, height, rgb.into_raw()))
 }
 
-/// Writes a picture as PNG, whole or not at all.
+/// Writes a picture as PNG, completely or not at all.
 pub fn write_image(path: impl AsRef<Path>, image: &Image) -> Result<(), DataError> {
     let path = path.as_ref();
     let mut bytes = Cursor::new(Vec::new());
@@ -42,7 +42,7 @@ pub fn write_image(path: impl AsRef<Path>, image: &Image) -> Result<(), DataErro
     files::write_atomic(path, bytes.get_ref())
 }
 
-/// The bytes of a picture as JPEG, for pages that people look at.
+/// Encodes a picture as JPEG, for pages that people look at.
 pub fn encode_jpeg(image: &Image) -> Result<Vec<u8>, DataError> {
     let mut bytes = Vec::new();
     let (width, height) = (image.width as u32, image.height as u32);
@@ -61,7 +61,7 @@ pub fn image_size(path: &Path) -> Result<Size, DataError> {
     Ok(oriented(Size(width as usize, height as usize), orientation))
 }
 
-/// The size of a picture in its file, before its EXIF orientation turns it.
+/// The size of a picture in its file, before the EXIF orientation turns it.
 pub(crate) fn raw_size(path: &Path) -> Result<Size, DataError> {
     let bytes = files::read_bytes(path)?;
     let (width, height) = open(&bytes, path)?.0.dimensions();
@@ -79,8 +79,8 @@ pub(crate) fn decode_dynamic(bytes: &[u8], path: &Path) -> Result<DynamicImage, 
     Ok(picture)
 }
 
-/// Decodes a JPEG whose header `decoder` has read. That one goes on with what libjpeg-turbo's code refuses, and has a
-/// say in what it doubts.
+/// Decodes a JPEG whose header `decoder` has read. `decoder` takes over what libjpeg-turbo's code refuses, and is
+/// asked about what that code doubts.
 fn decode_jpeg(bytes: &[u8], path: &Path, decoder: impl ImageDecoder) -> Result<DynamicImage, DataError> {
     let (width, height) = decoder.dimensions();
     let decode_otherwise = || DynamicImage::from_decoder(decoder).map_err(|error| decoding(path, error));
@@ -95,14 +95,14 @@ fn decode_jpeg(bytes: &[u8], path: &Path, decoder: impl ImageDecoder) -> Result<
         State::Doubtful => drop(decode_otherwise()?),
         State::Damaged => {
             let reason = "its coded pixels are damaged".to_string();
-            let hint = "copy or download it again; if it looks well in a viewer, save it again from there";
+            let hint = "copy or download it again; if it looks right in a viewer, save it again from there";
             return Err(DataError::Decode { path: path.to_path_buf(), reason, hint });
         }
     }
     Ok(rgb.into())
 }
 
-/// Looks at the header and refuses what is too large or cut short.
+/// Reads the header and refuses what is too large or cut short.
 fn open<'a>(
     bytes: &'a [u8],
     path: &Path,

@@ -1,11 +1,11 @@
-//! How far long work has come. The library counts; whoever calls it shows.
+//! Progress of long work. The library counts; the caller displays.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Told after every item: how many are done, and of how many.
+/// Called after every item with the number done and the total.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
-/// For those who do not want to know.
+/// Ignores progress.
 pub fn quiet(_: usize, _: usize) {}
 
 /// Counts items that several threads finish.

@@ -1,11 +1,11 @@
 //! Regions of a picture as runs of pixels in rows, and how polygons fill them.
 //!
-//! A pixel belongs to a polygon when its centre (x + 0.5, y + 0.5) lies inside it, by the even-odd rule: a ray from
-//! the centre crosses the outline an odd number of times, so a loop inside a loop is a hole. A centre exactly on an
-//! edge belongs to the side to the right of and below the edge; polygons that share an edge thus share no pixel and
-//! leave none out. Coordinates are pixel edges, as COCO and the drawing tools write them: (0, 0) is the outer
-//! corner of the first pixel. The parts of one instance are united. COCO's own code draws the outline on a grid
-//! five times finer instead; the two differ only in pixels that the outline cuts.
+//! A pixel belongs to a polygon if its centre (x + 0.5, y + 0.5) lies inside, by the even-odd rule: a ray from the
+//! centre crosses the outline an odd number of times. A loop inside a loop is therefore a hole. A centre exactly on
+//! an edge belongs to the area to the right of or below the edge. Polygons that share an edge thus share no pixel and
+//! leave no gap. Coordinates are pixel edges, as COCO and the drawing tools write them: (0, 0) is the outer corner of
+//! the first pixel. The parts of one instance are united. COCO's own code draws the outline on a grid that is five
+//! times finer; the two differ only in pixels that the outline cuts.
 
 /// Pixels `start..end` of row `y`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +15,7 @@ pub struct Run {
     pub end: usize,
 }
 
-/// A set of pixels: runs in rising order that neither touch nor overlap within a row.
+/// A set of pixels: runs in ascending order that neither touch nor overlap within a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Region {
     runs: Vec<Run>,
@@ -36,8 +36,8 @@ impl Region {
         Self { runs: united }
     }
 
-    /// The pixels of a `width` x `height` picture that any of the polygons holds. Each polygon is a list of (x, y)
-    /// corners; it may leave the picture and is closed by itself. Corners must be finite.
+    /// The pixels of a `width` x `height` picture that lie in any of the polygons. Each polygon is a list of (x, y)
+    /// corners. It may extend beyond the picture and is closed automatically. Corners must be finite.
     pub fn from_polygons<P: AsRef<[(f64, f64)]>>(polygons: &[P], width: usize, height: usize) -> Self {
         let mut runs = Vec::new();
         for polygon in polygons {
@@ -46,7 +46,7 @@ impl Region {
         Self::from_runs(runs)
     }
 
-    /// The true pixels of a mask in rows.
+    /// The true pixels of a mask, given row by row.
     pub fn from_mask(mask: &[bool], width: usize) -> Self {
         let mut runs = Vec::new();
         for (y, row) in mask.chunks_exact(width.max(1)).enumerate() {
@@ -93,12 +93,12 @@ fn fill_polygon(corners: &[(f64, f64)], width: usize, height: usize, runs: &mut 
     }
 }
 
-/// The first pixel whose centre is at `edge` or after it, at most `limit`.
+/// The first pixel whose centre is at or after `edge`, at most `limit`.
 fn first_centre(edge: f64, limit: usize) -> usize {
     ((edge - 0.5).ceil().max(0.0) as usize).min(limit)
 }
 
-/// A circle as a polygon of corners one pixel apart, at most 720.
+/// A circle as a polygon with corners one pixel apart, at most 720 of them.
 pub(crate) fn circle_corners(center: (f64, f64), on_circle: (f64, f64)) -> Vec<(f64, f64)> {
     let radius = (on_circle.0 - center.0).hypot(on_circle.1 - center.1);
     let n = (radius * std::f64::consts::TAU).ceil().clamp(12.0, 720.0) as usize;

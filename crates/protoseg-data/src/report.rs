@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::DataError;
 
-/// The form of the report.
+/// The schema of the report.
 pub const SCHEMA: &str = "protoseg.data-check.v1";
 
 /// The whole report.
@@ -13,22 +13,22 @@ pub const SCHEMA: &str = "protoseg.data-check.v1";
 pub struct CheckReport {
     pub schema: &'static str,
     pub dataset: String,
-    /// Faults, each with its file, in the order of the samples.
+    /// Problems, each with its file, in the order of the samples.
     pub problems: Vec<Problem>,
     pub notes: Vec<Note>,
-    /// The rule that base training uses.
+    /// The rule for base training.
     pub novel_pixels: NovelPixels,
     pub min_support_pixels: u64,
     pub train: String,
     pub val: Option<String>,
     pub background: Option<String>,
-    /// Samples in any split.
+    /// Number of samples in any split.
     pub samples: usize,
     pub splits: Vec<SplitReport>,
     pub folds: Vec<FoldReport>,
 }
 
-/// A fault of one sample.
+/// A problem with one sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     pub sample: String,
@@ -39,7 +39,7 @@ pub struct Problem {
     pub hint: String,
 }
 
-/// No fault, but worth knowing.
+/// Not a problem, but worth knowing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
     pub kind: &'static str,
@@ -47,22 +47,23 @@ pub struct Note {
     pub hint: &'static str,
 }
 
-/// What is in a split.
+/// What a split contains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SplitReport {
     pub name: String,
     pub images: usize,
-    /// Images whose labels cannot be read; they are in no other figure.
+    /// Images whose labels cannot be read; the other figures leave them out.
     pub unreadable: usize,
     pub without_label_file: usize,
-    /// Images skipped in training and evaluation: nothing but background, or no label at all.
+    /// Images skipped in training and evaluation: they hold only background, or no label at all.
     pub no_foreground: usize,
     pub pixels: u64,
     pub ignored_pixels: u64,
     pub overlapped_pixels: u64,
     pub empty_shapes: u64,
     pub classes: Vec<ClassReport>,
-    /// Images that hold both classes; rows and columns as in `classes`, the diagonal is the class's own images.
+    /// Number of images that hold both classes; rows and columns as in `classes`. The diagonal counts each class's
+    /// images.
     pub co_occurrence: Vec<Vec<u64>>,
 }
 
@@ -75,14 +76,14 @@ pub struct ClassReport {
     pub pixels: u64,
 }
 
-/// What the rules make of a fold.
+/// What the rules keep for a fold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FoldReport {
     pub fold: usize,
     pub novel: Vec<String>,
     /// Training images with readable labels.
     pub train_images: usize,
-    /// One entry a rule for novel pixels.
+    /// One entry per rule for novel pixels.
     pub base_training: Vec<BaseReport>,
     pub supports: Vec<SupportReport>,
     pub val_images: usize,
@@ -105,12 +106,12 @@ pub struct SupportReport {
     pub class: String,
     /// Images that hold the class.
     pub images: usize,
-    /// Images whose lowest novel id it is.
+    /// Images in which it is the lowest novel id.
     pub pool: usize,
     pub usable: usize,
-    /// Of the pool, rejected for another novel class.
+    /// Images in the pool that are rejected because they hold another novel class.
     pub other_novel: usize,
-    /// Of the pool, rejected for too few pixels.
+    /// Images in the pool that are rejected because they hold too few pixels of the class.
     pub too_small: usize,
 }
 

@@ -1,18 +1,19 @@
-//! COCO's run-length masks: lengths of runs of 0 and 1 in turn, 0 first, down the columns; either as plain numbers or
-//! packed into a string (each length as the difference from the one two before, 5 bits a character, low bits first).
+//! COCO's run-length masks: the lengths of alternating runs of 0 and 1, starting with 0, down the columns. They are
+//! plain numbers or packed into a string. In a packed string, each length is stored as the difference from the length
+//! two places earlier, 5 bits per character, low bits first.
 
 use crate::region::Region;
 
-/// Why a run-length mask cannot be.
+/// Why a run-length mask is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RleError {
-    #[error("its runs cover {got} pixels, not the {expected} of its size")]
+    #[error("its runs cover `{got}` pixels, expected `{expected}`")]
     Length { got: u64, expected: u64 },
     #[error("character `{0}` is not part of a packed mask")]
     Character(char),
     #[error("its packed runs end in the middle of a number")]
     Cut,
-    #[error("a packed run has the length {0}")]
+    #[error("a packed run has length `{0}`")]
     Number(i64),
 }
 
@@ -37,7 +38,7 @@ pub fn decode_runs(counts: &[u32], width: usize, height: usize) -> Result<Region
     Ok(Region::from_mask(&mask, width))
 }
 
-/// The lengths of the runs of a region: what [`decode_runs`] takes.
+/// The run lengths of a region, as [`decode_runs`] takes them.
 pub fn encode_runs(region: &Region, width: usize, height: usize) -> Vec<u32> {
     let mut mask = vec![false; width * height];
     for run in region.runs() {
@@ -59,7 +60,7 @@ pub fn encode_runs(region: &Region, width: usize, height: usize) -> Vec<u32> {
     counts
 }
 
-/// The lengths in a packed string.
+/// Unpacks the lengths in a string.
 pub fn unpack_runs(packed: &str) -> Result<Vec<u32>, RleError> {
     let mut counts: Vec<u32> = Vec::new();
     let mut characters = packed.chars().peekable();
@@ -89,7 +90,7 @@ pub fn unpack_runs(packed: &str) -> Result<Vec<u32>, RleError> {
     Ok(counts)
 }
 
-/// The lengths as a packed string.
+/// Packs the lengths into a string.
 pub fn pack_runs(counts: &[u32]) -> String {
     let mut packed = String::new();
     for (index, &count) in counts.iter().enumerate() {
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn packed_strings_agree_with_cocos_own_code() {
-        // What pycocotools makes of a 7 x 5 mask with columns 1 to 3, rows 2 to 4 set, and of one with long runs.
+        // What pycocotools returns for a 7 x 5 mask with columns 1 to 3, rows 2 to 4 set, and for one with long runs.
         assert_eq!(unpack_runs(PYCOCO_SMALL.0).unwrap(), PYCOCO_SMALL.1);
         assert_eq!(pack_runs(PYCOCO_SMALL.1), PYCOCO_SMALL.0);
         assert_eq!(unpack_runs(PYCOCO_LONG.0).unwrap(), PYCOCO_LONG.1);

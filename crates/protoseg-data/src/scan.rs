@@ -1,4 +1,4 @@
-//! One walk over the labels of a split, and what the rules make of it.
+//! Counts the labels of a split once, and applies the rules to the counts.
 
 use protoseg_core::{
     BaseUse, ClassId, ClassTable, Fold, IdMap, ImageStats, NovelPixels, SupportDraw, SupportList,
@@ -19,8 +19,8 @@ pub struct SplitStats {
     pub stats: Vec<ImageStats>,
 }
 
-/// Counts the labels of a split, in parallel. The first sample in the split's order that cannot be read, or that
-/// holds an id no class has, is the error.
+/// Counts the labels of a split in parallel. Fails with the first sample (in the split's order) that cannot be read
+/// or that holds an unknown id.
 pub fn scan(dataset: &dyn Dataset, split: &str) -> Result<SplitStats, DataError> {
     let indices = dataset.split(split)?.samples.clone();
     let results: Vec<Result<ImageStats, DataError>> = indices
@@ -45,12 +45,12 @@ impl SplitStats {
         self.filter(|stats| stats.base_use(table, fold, novel) == BaseUse::Keep)
     }
 
-    /// The samples that evaluation keeps: those with any foreground.
+    /// The samples that evaluation keeps: those with foreground.
     pub fn for_evaluation(&self, table: &ClassTable) -> Vec<usize> {
         self.filter(|stats| stats.has_foreground(table))
     }
 
-    /// Draws supports: the list to save, and the samples of each novel class in rising id.
+    /// Draws supports. Returns the list to save, and the samples of each novel class in ascending order of id.
     pub fn draw_supports(
         &self,
         dataset: &dyn Dataset,
@@ -72,12 +72,12 @@ impl SplitStats {
     }
 }
 
-/// Ids in an image that no class has.
+/// Ids in an image that do not belong to any class.
 pub(crate) fn unknown_ids(stats: &ImageStats, table: &ClassTable) -> impl Iterator<Item = ClassId> {
     stats.present().filter(|&id| !table.contains(id))
 }
 
-/// The error of an unknown id, with the first pixel that has it.
+/// The error for an unknown id, with the first pixel that has it.
 pub(crate) fn unknown_id(sample: &Sample, table: &ClassTable, map: &IdMap, id: ClassId) -> DataError {
     let at = map.data.iter().position(|&label| label == id.0).unwrap_or(0);
     DataError::UnknownId {
@@ -89,7 +89,7 @@ pub(crate) fn unknown_id(sample: &Sample, table: &ClassTable, map: &IdMap, id: C
     }
 }
 
-/// The ids of a table as `0 to 20`, or one by one where there are gaps.
+/// The ids of a table as `0 to 20`, or one by one if there are gaps.
 fn known_ids(table: &ClassTable) -> String {
     let ids: Vec<u16> = table.classes().iter().map(|class| class.id.0).collect();
     match (ids.first(), ids.last()) {

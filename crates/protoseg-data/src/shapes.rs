@@ -1,8 +1,8 @@
-//! From drawn shapes to one label a pixel, by one rule for every format that draws.
+//! Turns drawn shapes into one label per pixel, with one rule for every format that draws shapes.
 //!
-//! Where shapes of different classes overlap, the smaller one is on top (a cup on a table stays a cup); of two of
-//! the same size the one that comes first in the file. Crowds lie beneath all others. No overlap passes unseen:
-//! [`Labels::overlapped`] counts its pixels.
+//! Where shapes of different classes overlap, the smaller one is on top (a cup on a table stays a cup). If they have
+//! the same size, the one that comes first in the file is on top. Crowds lie beneath all others. Overlaps are
+//! reported: [`Labels::overlapped`] counts their pixels.
 
 use protoseg_core::{IGNORE, IdMap};
 
@@ -13,18 +13,18 @@ use crate::region::Region;
 pub struct Shape {
     pub label: u16,
     pub region: Region,
-    /// Whether it lies beneath all others whatever its size: a crowd.
+    /// Whether it lies beneath all others whatever its size, as a crowd does.
     pub beneath: bool,
 }
 
-/// Labels as read from a file, with what their reader saw on the way.
+/// Labels as read from a file, with what their reader noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Labels {
-    /// One id a pixel; ignored ids are already [`IGNORE`].
+    /// One id per pixel; ignored ids are already [`IGNORE`].
     pub map: IdMap,
     /// Pixels that shapes of two or more classes claim.
     pub overlapped: u64,
-    /// Shapes that hold no pixel's centre, or have no area at all (points and lines).
+    /// Shapes that contain no pixel's centre, or have no area at all (points and lines).
     pub empty_shapes: u64,
 }
 
@@ -34,11 +34,11 @@ impl From<IdMap> for Labels {
     }
 }
 
-/// Paints shapes, given in the order of their file, on a map of `rest` (the background's id, or [`IGNORE`]).
+/// Paints shapes, given in the order of their file, on a map filled with `rest` (the background's id, or [`IGNORE`]).
 pub fn paint(width: usize, height: usize, rest: u16, shapes: &[Shape]) -> Labels {
     let mut order: Vec<(&Shape, u64)> = shapes.iter().map(|shape| (shape, shape.region.area())).collect();
     let empty_shapes = order.iter().filter(|(_, area)| *area == 0).count() as u64;
-    // Last painted is on top: the first in the file of the smallest.
+    // The last one painted is on top: among the smallest, the first in the file.
     order.reverse();
     order.sort_by_key(|(shape, area)| (!shape.beneath, std::cmp::Reverse(*area)));
 

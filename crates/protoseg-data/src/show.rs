@@ -1,4 +1,4 @@
-//! A contact sheet: images with their masks over them, to see at a glance whether labels fit.
+//! A contact sheet: images with their masks on top, to see at a glance whether the labels fit.
 
 use image::RgbImage;
 use image::imageops::{self, FilterType};
@@ -15,7 +15,7 @@ pub struct SheetOptions {
     pub columns: usize,
     /// Side of the square that each image is fitted into, in pixels.
     pub cell: usize,
-    /// How much of the mask's colour covers the image, from 0 to 255.
+    /// Opacity of the mask's colour over the image, from 0 to 255.
     pub opacity: u8,
 }
 
@@ -29,7 +29,7 @@ impl Default for SheetOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContactSheet {
     pub image: Image,
-    /// Classes that occur, by rising id.
+    /// The classes that occur, in ascending order of id.
     pub legend: Vec<LegendEntry>,
     /// Names of the samples, row by row.
     pub samples: Vec<String>,
@@ -47,8 +47,8 @@ pub struct LegendEntry {
 const GAP: usize = 4;
 const PAPER: u8 = 32;
 
-/// Draws samples, given by index. Background and unlabelled pixels stay as they are; edges between labels are
-/// white, those of unlabelled regions black.
+/// Draws samples, given by index. Background and unlabelled pixels stay as they are. Edges between labels are white;
+/// edges of unlabelled regions are black.
 pub fn contact_sheet(
     dataset: &dyn Dataset,
     indices: &[usize],
@@ -57,7 +57,7 @@ pub fn contact_sheet(
     let mut cell = options.cell.clamp(16, 2048);
     let columns = options.columns.clamp(1, 64).min(indices.len().max(1));
     let rows = indices.len().div_ceil(columns).max(1);
-    // Many samples make small cells rather than a sheet that no viewer opens.
+    // Many samples make the cells smaller, because no viewer opens a huge sheet.
     while cell > 16 && columns * rows * (cell + GAP) * (cell + GAP) > MAX_PIXELS {
         cell = (cell / 2).max(16);
     }
@@ -96,8 +96,8 @@ pub fn contact_sheet(
     })
 }
 
-/// The palette's colour of an id. Where a data set has no background, id 0 is a class and may not be black, so
-/// colours move on by one.
+/// The palette's colour for an id. Without a background, id 0 is a class and must not be black, so all colours are
+/// shifted by one.
 fn class_color(dataset: &dyn Dataset, id: ClassId) -> [u8; 3] {
     let shift = u16::from(dataset.classes().background().is_none());
     voc_color(ClassId(id.0.saturating_add(shift)))
@@ -117,7 +117,7 @@ fn draw_cell(
     Ok((raster(small), map))
 }
 
-/// The picture, scaled so that it just fits into a square of this side.
+/// The picture scaled to just fit into a square with this side.
 pub fn fit_image(picture: Image, cell: usize) -> Image {
     let scale = cell as f64 / picture.width.max(picture.height) as f64;
     let fit = |side: usize| ((side as f64 * scale).round() as usize).clamp(1, cell);
@@ -126,8 +126,8 @@ pub fn fit_image(picture: Image, cell: usize) -> Image {
     Image::new(width, height, small.into_raw())
 }
 
-/// Lays the colours of labels over a picture of their size. Background and unlabelled pixels stay as they are; edges
-/// between labels become white, those of unlabelled regions black.
+/// Draws the colours of labels over a picture of the same size. Background and unlabelled pixels stay as they are.
+/// Edges between labels become white; edges of unlabelled regions become black.
 pub fn paint_labels<L>(
     picture: &mut Image,
     map: &LabelMap<L>,
@@ -157,7 +157,7 @@ pub fn paint_labels<L>(
     }
 }
 
-/// The buffer holds width * height * 3 bytes, which `Image` asserts.
+// The buffer holds width * height * 3 bytes, which `Image` asserts.
 fn raster(picture: Image) -> RgbImage {
     RgbImage::from_raw(picture.width as u32, picture.height as u32, picture.data).unwrap_or_default()
 }

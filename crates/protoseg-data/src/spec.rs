@@ -3,9 +3,9 @@
 //! ```toml
 //! name = "farm"
 //! format = "folder"                 # list folder voc coco yolo labelme cvat msrc
-//! root = "."                        # where the data lies
+//! root = "."                        # where the data is
 //! classes = ["background", "cow", "duck"]   # or { 1 = "cow", 255 = "duck" }
-//! background = "background"         # or false; a class of that name is the background by itself
+//! background = "background"         # or false; a class of this name is the background by default
 //! ignore = [255]                    # ids that mean "no label"
 //! novel = ["duck"]                  # one fold; or folds = [["duck"], ["cow"]], or folds = "pascal-5i"
 //! novel_pixels = "ignore"           # in base training: drop, ignore or background
@@ -95,7 +95,7 @@ pub fn open(path: &Path) -> Result<Benchmark, DataError> {
     Ok(benchmark)
 }
 
-/// The file, for errors that name a line.
+/// The file, for errors that give a line.
 struct Source<'a> {
     path: &'a Path,
     text: &'a str,
@@ -108,13 +108,13 @@ impl Source<'_> {
         DataError::Spec { path: self.path.to_path_buf(), line, reason, hint }
     }
 
-    /// Refuses fields that the format has no use for, rather than pass over them.
+    /// Refuses fields that the format does not use, instead of ignoring them.
     fn check_fields(&self, spec: &Spec) -> Result<(), DataError> {
         use Format::{Coco, Folder, Labelme, List, Voc, Yolo};
         fn span<T>(field: &Option<Spanned<T>>) -> Option<Range<usize>> {
             field.as_ref().map(Spanned::span)
         }
-        /// A field's name, where it stands if it does, and the formats it is for.
+        /// A field's name, its position if it is present, and the formats that use it.
         type Field<'a> = (&'a str, Option<Range<usize>>, &'a [Format]);
         let fields: [Field<'_>; 9] = [
             ("images", span(&spec.images), &[Folder, Coco]),
@@ -130,7 +130,7 @@ impl Source<'_> {
         let format = *spec.format.get_ref();
         for (field, span, formats) in fields {
             if let Some(span) = span.filter(|_| !formats.contains(&format)) {
-                let reason = format!("field `{field}` means nothing for this format");
+                let reason = format!("field `{field}` has no meaning for this format");
                 let hint = format!("remove it; it is for {formats:?}").to_lowercase();
                 return Err(self.error(span, reason, hint));
             }
@@ -141,13 +141,13 @@ impl Source<'_> {
         }
         let own_classes = format == Voc && spec.classes.is_none() && spec.label_map.is_none();
         if let Some(span) = span(&spec.background).or(span(&spec.ignore)).filter(|_| own_classes) {
-            let reason = "the classes are VOC's own, with their background and 255".to_string();
+            let reason = "the classes are VOC's own, including the background and 255".to_string();
             return Err(self.error(span, reason, "remove this field, or give `classes` too".to_string()));
         }
         let drawn = matches!(format, Coco | Yolo | Labelme);
         match &spec.background {
             Some(value) if drawn && *value.get_ref() != Value::Boolean(false) => {
-                let reason = "what no shape holds is background by itself".to_string();
+                let reason = "pixels outside all shapes are background by default".to_string();
                 Err(self.error(
                     value.span(),
                     reason,
@@ -215,12 +215,12 @@ impl Source<'_> {
         })
     }
 
-    /// Whether unlabelled pixels of drawn formats are background: unless `background = false`.
+    /// Whether pixels outside all shapes are background; they are, unless `background = false`.
     fn rest_is_background(&self, spec: &Spec) -> Result<bool, DataError> {
         Ok(self.background(spec)? != Some(None))
     }
 
-    /// `None`: nothing said; `Some(None)`: there is none; else its name.
+    /// `None`: not given; `Some(None)`: there is no background; otherwise its name.
     fn background<'s>(&self, spec: &'s Spec) -> Result<Option<Option<&'s str>>, DataError> {
         match spec.background.as_ref().map(|value| (value.get_ref(), value.span())) {
             None => Ok(None),
@@ -233,8 +233,8 @@ impl Source<'_> {
         }
     }
 
-    /// The classes with what masks hold: as given, by a label map, or as the root has them; `None` where VOC's own
-    /// are meant.
+    /// The classes, and what the masks hold: as given, from a label map, or from the root; `None` for VOC's own
+    /// classes.
     fn read_classes(&self, spec: &Spec, root: &Path) -> Result<Option<(ClassTable, MaskKind)>, DataError> {
         let (names, masks, span) = match (&spec.label_map, self.class_pairs(spec)?) {
             (Some(label_map), Some(_)) => {
@@ -257,7 +257,7 @@ impl Source<'_> {
         };
         let default = if masks == MaskKind::Index { &DEFAULT_IGNORE[..] } else { &[] };
         let ignore = spec.ignore.as_ref().map_or(default, |ignore| ignore.get_ref());
-        // In a label map the ids are places, so an ignored one is a colour that means "no label", not a class.
+        // In a label map the ids are positions, so an ignored one is a colour that means "no label", not a class.
         let names: Vec<(ClassId, String)> = match masks {
             MaskKind::Color(_) => names.into_iter().filter(|(id, _)| !ignore.contains(&id.0)).collect(),
             MaskKind::Index => names,
@@ -270,13 +270,13 @@ impl Source<'_> {
         Ok(Some((table, masks)))
     }
 
-    /// An error of the core with its place in the file.
+    /// An error from the core, with its position in the file.
     fn relate(&self, span: Range<usize>, text: &str) -> DataError {
         let (reason, hint) = text.split_once("\nhint: ").unwrap_or((text, "see docs/formats.md"));
         self.error(span, reason.to_string(), hint.to_string())
     }
 
-    /// The classes as given: a list (ids by place from 0), or a table from ids to names.
+    /// The classes as given: a list (ids are positions from 0), or a table from ids to names.
     fn class_pairs(&self, spec: &Spec) -> Result<Option<Vec<(ClassId, String)>>, DataError> {
         let Some(classes) = &spec.classes else { return Ok(None) };
         let pairs: Option<Vec<(ClassId, String)>> = match classes.get_ref() {

@@ -15,9 +15,11 @@ pub struct Support {
     pixels: u64,
 }
 
-/// A mask or label map that is not as large as its image.
+/// A mask or label map whose size differs from its image's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("support `{name}`: the mask is {got:?} but the image is {expected:?} (width, height)")]
+#[error(
+    "support `{name}`: got a mask of `{got:?}`, expected `{expected:?}` (width, height)\nhint: save the mask at the size of its image"
+)]
 pub struct SupportSizeError {
     /// The support's name.
     pub name: String,
@@ -28,13 +30,13 @@ pub struct SupportSizeError {
 }
 
 impl Support {
-    /// From two files: an image, and a mask of its size in which the class has any one colour or id.
+    /// From two files: an image, and a mask of the same size in which the class has a single colour or id.
     pub fn read(image: impl AsRef<Path>, mask: impl AsRef<Path>) -> Result<Self, DataError> {
         SupportFiles::new("", image.as_ref(), mask.as_ref()).load(0, 0)
     }
 
-    /// From labels of the image's size: [`SUPPORT_ROW`] where the class is, rows of base classes where those are
-    /// known, [`IGNORE`] elsewhere. `name` is for people.
+    /// From labels of the same size as the image: [`SUPPORT_ROW`] where the class is, rows of base classes where they
+    /// are known, [`IGNORE`] elsewhere. `name` is for people.
     pub fn new(name: impl Into<String>, image: Image, labels: RowMap) -> Result<Self, SupportSizeError> {
         let (got, expected) = ((labels.width, labels.height), (image.width, image.height));
         let name = name.into();
@@ -45,8 +47,8 @@ impl Support {
         Ok(Self { name, image, labels, pixels })
     }
 
-    /// From a mask of the image's size, one value per pixel, line by line: true where the class is. Nothing is said of
-    /// the other pixels.
+    /// From a mask of the same size as the image, one value per pixel, line by line: true where the class is. The
+    /// other pixels stay unlabelled.
     pub fn from_mask(name: impl Into<String>, image: Image, mask: &[bool]) -> Result<Self, SupportSizeError> {
         let label = |&is_class: &bool| if is_class { SUPPORT_ROW } else { IGNORE };
         let (width, height) = (image.width, image.height);
@@ -57,7 +59,7 @@ impl Support {
         Self::new(name, image, RowMap::new(width, height, mask.iter().map(label).collect()))
     }
 
-    /// What people call it: usually the file name of its image.
+    /// Its name for people: usually the file name of its image.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -72,7 +74,7 @@ impl Support {
         &self.labels
     }
 
-    /// Pixels of the class.
+    /// Number of pixels of the class.
     pub fn pixels(&self) -> u64 {
         self.pixels
     }

@@ -1,4 +1,4 @@
-//! Supports as people give them: an image and a mask, a folder of them, a list, or a JSON file.
+//! Supports as people provide them: an image and a mask, a folder of pairs, a list, or a JSON file.
 
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,10 @@ pub struct SupportFiles {
     pub class: String,
     pub image: PathBuf,
     pub mask: PathBuf,
-    /// The id of the class in the mask; by default the only one there is besides 0.
+    /// The id of the class in the mask; by default the only id besides 0.
     #[serde(default)]
     pub value: Option<u16>,
-    /// Whether the other ids in the mask are the model's base classes by row. Without it they are "no label".
+    /// Whether the other ids in the mask are rows of the model's base classes. Otherwise they are "no label".
     #[serde(default)]
     pub base_labels: bool,
 }
@@ -30,14 +30,14 @@ pub struct SupportFiles {
 const NO_LABEL: u16 = 255;
 
 impl SupportFiles {
-    /// An example whose mask holds the class alone.
+    /// A support whose mask holds only the class.
     pub fn new(class: &str, image: &Path, mask: &Path) -> Self {
         let (image, mask) = (image.to_path_buf(), mask.to_path_buf());
         Self { class: class.to_string(), image, mask, value: None, base_labels: false }
     }
 
-    /// The examples of a JSON file: an array of `{"class", "image", "mask", "value", "base_labels"}`, the last two as wanted.
-    /// Paths are taken from the file's folder.
+    /// Reads the supports in a JSON file: an array of `{"class", "image", "mask", "value", "base_labels"}`, the last
+    /// two optional. Paths are relative to the file's folder.
     pub fn read_json(path: &Path) -> Result<Vec<Self>, DataError> {
         let mut examples: Vec<Self> = serde_json::from_slice(&files::read_bytes(path)?)
             .map_err(|source| DataError::Json { path: path.to_path_buf(), source })?;
@@ -52,7 +52,7 @@ impl SupportFiles {
         Ok(examples)
     }
 
-    /// The examples of a text file: an image and its mask a line. Paths are taken from the file's folder.
+    /// Reads the supports in a text file: one image and its mask per line. Paths are relative to the file's folder.
     pub fn read_list(class: &str, path: &Path) -> Result<Vec<Self>, DataError> {
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut examples = Vec::new();
@@ -62,21 +62,22 @@ impl SupportFiles {
                 false => text.split_whitespace().collect(),
             };
             let &[image, mask] = &words[..] else {
-                let expected = "an image and its mask, with a blank or a tab between";
+                let expected = "an image and its mask, separated by a space or a tab";
                 return Err(DataError::Line { path: path.to_path_buf(), line, got: text, expected });
             };
             examples.push(Self::new(class, &folder.join(image), &folder.join(mask)));
         }
         match examples.is_empty() {
-            true => {
-                Err(DataError::Empty { path: path.to_path_buf(), hint: "write an image and its mask a line" })
-            }
+            true => Err(DataError::Empty {
+                path: path.to_path_buf(),
+                hint: "write one image and its mask per line",
+            }),
             false => Ok(examples),
         }
     }
 
-    /// The examples of a folder: `images` and `masks` with the same names, or masks beside their images, named like them
-    /// with `_mask` behind (or as a PNG beside a JPEG).
+    /// Finds the supports in a folder: `images` and `masks` with the same names, or masks beside their images. A mask
+    /// beside its image is called NAME_mask, or is a PNG beside a JPEG of the same name.
     pub fn read_folder(class: &str, folder: &Path) -> Result<Vec<Self>, DataError> {
         let (images, masks) = (folder.join("images"), folder.join("masks"));
         let is_apart = images.is_dir() && masks.is_dir();
@@ -105,14 +106,14 @@ impl SupportFiles {
         match examples.is_empty() {
             true => Err(DataError::Empty {
                 path: folder.to_path_buf(),
-                hint: "put images with masks in it: a.jpg and a_mask.png, or images/a.jpg and masks/a.png",
+                hint: "add images with masks: a.jpg and a_mask.png, or images/a.jpg and masks/a.png",
             }),
             false => Ok(examples),
         }
     }
 
-    /// Reads image and mask. Of a mask with base labels, ids below `n_base` are the model's rows, and ids up to `known`
-    /// are passed over.
+    /// Reads image and mask. In a mask with base labels, ids below `n_base` are rows of the model, and ids up to
+    /// `known` are ignored.
     pub fn load(&self, n_base: u16, known: u16) -> Result<Support, DataError> {
         let image = read_image(&self.image)?;
         let label = read_mask(&self.mask)?;
@@ -125,8 +126,8 @@ impl SupportFiles {
             Ok(rows) => rows,
             Err(RemapError::Unknown { id, .. } | RemapError::Novel { id, .. }) => {
                 return Err(self.wrong(
-                    format!("holds id `{id}`, which is no class of the model"),
-                    "say which id is the class with `value`; the others are the model's rows, 255 is no label",
+                    format!("holds id `{id}`, which is not a class of the model"),
+                    "give the id of the class as `value`; the other ids are rows of the model, and 255 is no label",
                 ));
             }
         };
@@ -135,13 +136,13 @@ impl SupportFiles {
         match support.pixels() {
             0 => Err(self.wrong(
                 format!("holds no pixel of the class (id `{value}`)"),
-                "paint the class into the mask, or say which id it has",
+                "paint the class into the mask, or give the id that it has",
             )),
             _ => Ok(support),
         }
     }
 
-    /// The id of the class: as given, or the only one that can be meant.
+    /// The id of the class: as given, or the only one possible.
     fn find_value(&self, label: &IdMap, n_base: u16) -> Result<u16, DataError> {
         if let Some(value) = self.value {
             return Ok(value);
@@ -152,14 +153,14 @@ impl SupportFiles {
             present.iter().copied().filter(|&id| id >= least && id != NO_LABEL).collect();
         match foreground[..] {
             [value] => Ok(value),
-            // Black and white: 255 is the class, there being nothing else that it could leave out.
+            // Black and white: 255 is the class, because there is nothing else.
             [] if !self.base_labels && present.contains(&NO_LABEL) => Ok(NO_LABEL),
             [] => Err(self.wrong("holds no pixel of the class".into(), "paint the class into the mask")),
             _ => {
                 let ids: Vec<String> = foreground.iter().map(|id| format!("`{id}`")).collect();
                 Err(self.wrong(
                     format!("holds the ids {}", ids.join(", ")),
-                    "say which one is the class with `value` in a JSON file of supports",
+                    "give the id of the class as `value` in a JSON file of supports",
                 ))
             }
         }
@@ -175,7 +176,7 @@ impl SupportFiles {
     }
 }
 
-/// An index mask; or a picture of one colour on black, which is then id 255.
+/// Reads an index mask, or a picture with one colour on black, which becomes id 255.
 fn read_mask(path: &Path) -> Result<IdMap, DataError> {
     match read_index_mask(path) {
         Err(DataError::NotAMask { reason, hint, .. }) if is_png(path) => {
@@ -186,7 +187,7 @@ fn read_mask(path: &Path) -> Result<IdMap, DataError> {
     }
 }
 
-/// What painting programs save for a mask: black (or clear) and one other colour.
+/// What painting programs save as a mask: black (or transparent) and one other colour.
 fn one_colour(picture: &DynamicImage) -> Option<IdMap> {
     let rgba = picture.to_rgba8();
     let mut colour = None;
@@ -212,7 +213,7 @@ fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The name of the image that a mask's name tells, if it does.
+/// The name of the image that a mask's name refers to, if it does.
 fn bare_stem(path: &Path) -> Option<String> {
     let stem = stem(path);
     ["_mask", "-mask", ".mask"].iter().find_map(|ending| stem.strip_suffix(ending).map(str::to_string))

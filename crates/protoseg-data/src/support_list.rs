@@ -6,7 +6,7 @@ use protoseg_core::{Fold, ImageStats, SupportError, SupportList};
 
 use crate::{DataError, Dataset, SupportFiles, files};
 
-/// Saves a support list as JSON, whole or not at all.
+/// Saves a support list as JSON, completely or not at all.
 pub fn save_supports(path: &Path, list: &SupportList) -> Result<(), DataError> {
     let mut json = serde_json::to_vec_pretty(list)
         .map_err(|source| DataError::Json { path: path.to_path_buf(), source })?;
@@ -14,7 +14,7 @@ pub fn save_supports(path: &Path, list: &SupportList) -> Result<(), DataError> {
     files::write_atomic(path, &json)
 }
 
-/// Reads a support list in JSON: one that was saved, or one by hand such as
+/// Reads a support list in JSON: one that was saved, or one written by hand such as
 /// `{"classes": [{"class": "duck", "samples": ["images/7.jpg"]}]}`.
 pub fn read_supports(path: &Path) -> Result<SupportList, DataError> {
     serde_json::from_slice(&files::read_bytes(path)?)
@@ -26,11 +26,11 @@ pub fn read_supports(path: &Path) -> Result<SupportList, DataError> {
 pub enum SupportFile {
     /// Pairs of an image and a mask, each with its class.
     Pairs(Vec<SupportFiles>),
-    /// Samples of a data set.
+    /// Names of samples in a data set.
     List(SupportList),
 }
 
-/// Reads a JSON file of supports, whichever of the two kinds it is: an array holds pairs, an object names samples.
+/// Reads a JSON file of supports of either kind: an array holds pairs, an object names samples.
 pub fn read_support_file(path: &Path) -> Result<SupportFile, DataError> {
     let is_array = files::read_bytes(path)?.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     match is_array {
@@ -39,8 +39,8 @@ pub fn read_support_file(path: &Path) -> Result<SupportFile, DataError> {
     }
 }
 
-/// The samples a list names, of each novel class in rising id. Every support must hold its class; how many pixels
-/// of it is the list's own business.
+/// The samples that a list names, for each novel class in ascending order of id. Every support must hold its class;
+/// how many pixels of it is up to the list.
 pub fn resolve_supports(
     dataset: &dyn Dataset,
     fold: &Fold,

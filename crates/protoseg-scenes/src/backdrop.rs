@@ -1,4 +1,4 @@
-//! What lies behind everything: sky, hills, far trees, ground and water.
+//! What lies behind everything else: sky, hills, distant trees, ground and water.
 
 use crate::camera::Camera;
 use crate::canvas::Canvas;
@@ -9,7 +9,7 @@ use crate::rng::Rng;
 
 const UP: Vec3 = vec3(0.0, 1.0, 0.0);
 
-/// The ground gets no hazier beyond this depth, or a bright seam would divide it from the skyline behind it.
+/// Beyond this depth the ground gets no hazier; otherwise a bright seam would separate it from the skyline behind it.
 const FAR: f32 = 50.0;
 
 /// Fills the picture down to the horizon.
@@ -45,7 +45,7 @@ pub enum Ridge {
     Trees,
 }
 
-/// A skyline `height` (share of the picture) high that stands on row `foot`, `far` metres away.
+/// A skyline of height `height` (as a share of the picture) that stands on row `foot`, `far` metres away.
 pub fn ridge(
     canvas: &mut Canvas,
     camera: &Camera,
@@ -82,7 +82,7 @@ pub fn ridge(
     }
 }
 
-/// Paints the ground plane with `albedo(x, z, metres a pixel)`.
+/// Paints the ground plane with `albedo(x, z, metres per pixel)`.
 pub fn ground(canvas: &mut Canvas, camera: &Camera, light: &Light, albedo: impl Fn(f32, f32, f32) -> Color) {
     let sheen = light.sky + light.sun * (light.to_sun.y * 0.88 + 0.12);
     for y in first_row(canvas, camera)..canvas.height {
@@ -101,7 +101,7 @@ pub fn ground(canvas: &mut Canvas, camera: &Camera, light: &Light, albedo: impl 
     }
 }
 
-/// Paints water where `wet(x, z, metres a pixel)` says so. It mirrors what has been painted above row `shore`.
+/// Paints water where `wet(x, z, metres per pixel)` is true. It mirrors what has been painted above row `shore`.
 pub fn water(
     canvas: &mut Canvas,
     camera: &Camera,

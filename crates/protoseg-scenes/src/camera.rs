@@ -4,14 +4,14 @@ use crate::math::{Vec3, vec3};
 
 #[derive(Clone, Debug)]
 pub struct Camera {
-    /// Pixels a metre at one metre's distance.
+    /// Pixels per metre at a distance of one metre.
     pub focal: f32,
     /// The vanishing point in pixels.
     pub cx: f32,
     pub horizon: f32,
     /// Metres above the ground plane.
     pub height: f32,
-    /// Nothing nearer is drawn.
+    /// Nothing nearer than this is drawn.
     pub near: f32,
 }
 
@@ -23,14 +23,14 @@ impl Camera {
         (self.cx + p.x * s, self.horizon + (self.height - p.y) * s)
     }
 
-    /// How far the picture of a point moves when the point moves by `way`, to first order.
+    /// How far the image of a point moves when the point moves by `way`, to first order.
     pub fn spread(&self, p: Vec3, way: Vec3) -> (f32, f32) {
         let s = self.scale(p.z);
         let back = way.z / p.z.max(self.near);
         (s * (way.x - p.x * back), -s * (way.y + (self.height - p.y) * back))
     }
 
-    /// Pixels a metre at depth `z`.
+    /// Pixels per metre at depth `z`.
     #[inline]
     pub fn scale(&self, z: f32) -> f32 {
         self.focal / z.max(self.near)
@@ -56,7 +56,7 @@ impl Camera {
         self.horizon + self.scale(z) * self.height
     }
 
-    /// World x seen at pixel column `x` in depth `z`.
+    /// World x seen at pixel column `x` at depth `z`.
     pub fn across(&self, x: f32, z: f32) -> f32 {
         (x - self.cx) / self.scale(z)
     }

@@ -1,11 +1,11 @@
-//! The picture being painted: linear colour, and for each pixel which class covers how much of it.
+//! The picture being painted: linear colour, and which class covers how much of each pixel.
 
 use crate::math::{Color, Vec3, vec3};
 use crate::noise;
 use crate::rng::Rng;
 use protoseg_core::{IdMap, Image};
 
-/// The two classes that cover most of a pixel, the larger first.
+/// The two classes that cover most of a pixel, the larger share first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cover {
     label: u8,
@@ -45,7 +45,7 @@ impl Canvas {
         }
     }
 
-    /// The length that stands for "the size of the picture" whatever its aspect.
+    /// The length that stands for "the size of the picture", whatever its aspect ratio.
     pub fn unit(&self) -> f32 {
         ((self.width * self.height) as f32).sqrt()
     }
@@ -70,8 +70,8 @@ impl Canvas {
         self.wet[y * self.width + x] = true;
     }
 
-    /// Lays `color` over the pixel. `coverage` is the share of the pixel's area and decides about the label;
-    /// `alpha` is how opaque the thing is.
+    /// Paints `color` over the pixel. `coverage` is the share of the pixel's area and decides the label; `alpha` is
+    /// the opacity.
     #[inline]
     pub fn blend(&mut self, x: usize, y: usize, color: Color, coverage: f32, alpha: f32, label: Option<u8>) {
         let i = y * self.width + x;
@@ -82,7 +82,7 @@ impl Canvas {
         }
     }
 
-    /// The pixels whose centres lie within the given edges, one pixel wider for soft borders.
+    /// The pixels whose centres lie within the given edges, plus one pixel for soft borders.
     pub fn bounds(&self, left: f32, top: f32, right: f32, bottom: f32) -> Bounds {
         let clip = |v: f32, limit: usize| v.clamp(0.0, limit as f32) as usize;
         Bounds {
@@ -93,8 +93,8 @@ impl Canvas {
         }
     }
 
-    /// Exposure, colour cast, lens falloff and sensor noise, then 8 bits; and the class that covers most of each
-    /// pixel.
+    /// Applies exposure, colour cast, lens falloff and sensor noise, and converts to 8 bits. Also returns the class
+    /// that covers most of each pixel.
     pub fn develop(&self, film: &Film) -> (Image, IdMap) {
         let mut data = vec![0; self.width * self.height * 3];
         let (cx, cy) = (self.width as f32 / 2.0, self.height as f32 / 2.0);
@@ -105,7 +105,7 @@ impl Canvas {
             let c = color.tint(film.balance) * (1.0 - (dx * dx + dy * dy) * corner);
             let c = Vec3::splat(c.luma()).mix(c, film.saturation);
             let dust = noise::scatter(x as u32 ^ film.seed, y as u32);
-            // Ten bits of noise a channel.
+            // Ten bits of noise per channel.
             let tone = |v: f32, dust: u32| {
                 let v = shoulder(v.max(0.0)).sqrt();
                 let v = v + film.contrast * v * (1.0 - v) * (2.0 * v - 1.0);
@@ -149,7 +149,7 @@ impl Cover {
     }
 }
 
-/// What the camera does to the light it gets.
+/// What the camera does to the light it receives.
 #[derive(Clone, Debug)]
 pub struct Film {
     balance: Color,

@@ -1,6 +1,6 @@
 //! The classes of the world.
 
-/// The name of every class id; 0 is all that is not one of the twenty things.
+/// The name of every class id; 0 is everything other than the twenty things.
 pub const CLASS_NAMES: [&str; 21] = [
     "background",
     "boat",
@@ -25,10 +25,10 @@ pub const CLASS_NAMES: [&str; 21] = [
     "bowl",
 ];
 
-/// The five novel classes of a fold (0..4), as in Pascal-5i: `5 * fold + 1 ..= 5 * fold + 5`.
+/// The five novel classes of a fold (0 to 3), as in Pascal-5i: `5 * fold + 1 ..= 5 * fold + 5`.
 ///
-/// The ids are dealt so that things which belong together (boat, duck, swan; car, bus, truck, bicycle; ...) lie in
-/// different folds: whatever fold is novel, its classes are seen beside base classes.
+/// Ids are assigned so that things which belong together (boat, duck, swan; car, bus, truck, bicycle; ...) are in
+/// different folds. Whichever fold is novel, its classes are seen beside base classes.
 pub fn novel_classes(fold: usize) -> [u16; 5] {
     assert!(fold < 4, "the twenty classes have folds 0 to 3, not `{fold}`");
     std::array::from_fn(|i| (5 * fold + 1 + i) as u16)
@@ -87,7 +87,7 @@ impl Kind {
         }
     }
 
-    /// Things of thin parts come closer, so that a picture of them has as many pixels of them.
+    /// Things with thin parts come closer, so that they cover as many pixels as others.
     pub fn closeness(self) -> f32 {
         match self {
             Self::Bicycle => 2.0,
@@ -98,7 +98,7 @@ impl Kind {
         }
     }
 
-    /// How many of them like to be together.
+    /// How many of them tend to be together.
     pub fn company(self) -> (usize, usize) {
         match self {
             Self::Duck => (1, 4),

@@ -1,10 +1,11 @@
-//! Scenes: a small world that the library draws itself, as the data set that needs no files.
+//! Scenes: a small world that the library draws itself, as a data set that needs no files.
 //!
 //! Every sample is a pure function of `(seed, index, size)`, bit for bit the same on every platform and in every
 //! thread. A scene is a place (lake, beach, meadow, street, country road, living room, laid table, kitchen counter,
-//! terrace) with weather or lamplight, and 1 to 4 of twenty classes that belong there. Things are small three-dimensional
-//! models seen in perspective, lit, shadowed, mirrored in water and partly hidden by each other; the label map says
-//! for each pixel which class covers most of it. Trees, rocks, houses, windows and loose fruit are background.
+//! terrace) with weather or lamplight, and 1 to 4 of twenty classes that belong there. Things are small
+//! three-dimensional models. They are seen in perspective, lit, shadowed, mirrored in water and partly hidden by each
+//! other. The label map gives the class that covers most of each pixel. Trees, rocks, houses, windows and loose fruit
+//! are background.
 //!
 //! ```
 //! use protoseg_scenes::{CLASS_NAMES, Scenes};
@@ -49,10 +50,10 @@ pub struct Scenes {
 }
 
 impl Scenes {
-    /// Picture `index` and its label map, ids as in [`CLASS_NAMES`].
+    /// Picture `index` and its label map, with ids as in [`CLASS_NAMES`].
     ///
-    /// The composition depends on the aspect of the picture only: the same index at twice the size is, but for
-    /// rounding, the same scene.
+    /// The composition depends only on the aspect ratio: the same index at twice the size is the same scene, except
+    /// for rounding.
     pub fn draw(&self, index: u64) -> (Image, IdMap) {
         assert!(
             self.width > 0 && self.height > 0,
@@ -62,7 +63,7 @@ impl Scenes {
         );
         let mut rng = Rng::new(self.seed, index);
         let setting = Setting::draw(&mut rng);
-        // A photographer goes near: of a few compositions, seen small, the first that shows enough of its things.
+        // Like a photographer who moves closer: of a few compositions, seen small, take the first that shows enough.
         let small = |side: usize| (side * SKETCH / self.width.max(self.height)).max(1);
         let mut composition = rng.fork();
         for _ in 1..MOST_TRIES {
@@ -78,7 +79,7 @@ impl Scenes {
     }
 }
 
-/// Things cover one pixel in this many, or the scene is composed anew.
+/// Things must cover at least one pixel in this many; otherwise the scene is composed again.
 const ENOUGH: usize = 5;
 const MOST_TRIES: usize = 8;
 /// The longer side of a sketch, in pixels.

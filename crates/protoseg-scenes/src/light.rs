@@ -17,13 +17,13 @@ pub struct Light {
     /// Direction towards the sun or the window.
     pub to_sun: Vec3,
     pub sun: Color,
-    /// Ambient light from above and what the ground throws back.
+    /// Ambient light from above, and light reflected by the ground.
     pub sky: Color,
     pub bounce: Color,
     pub fog: Color,
-    /// Share of fog a metre.
+    /// Share of fog per metre.
     pub haze: f32,
-    /// Width of a shadow's border in metres.
+    /// Width of a shadow's edge in metres.
     pub penumbra: f32,
     pub bulbs: Vec<Bulb>,
     half: Vec3,
@@ -35,13 +35,13 @@ pub struct Sky {
     pub zenith: Color,
     pub horizon: Color,
     pub cloud: Color,
-    /// 0 clear, 1 closed.
+    /// 0 is clear, 1 is overcast.
     pub cover: f32,
     pub glow: Color,
 }
 
 impl Light {
-    /// Weather and hour of an outdoor scene.
+    /// Weather and time of day of an outdoor scene.
     pub fn outdoor(rng: &mut Rng) -> (Self, Sky) {
         let weather = &WEATHERS[rng.weighted(WEATHERS.iter().map(|w| w.weight))];
         let elevation = rng.range(weather.elevation.0, weather.elevation.1);
@@ -136,7 +136,7 @@ impl Light {
         color.mix(self.fog, thick / (1.0 + thick))
     }
 
-    /// What is left of the light on level ground where the sun does not reach.
+    /// The light that is left on level ground in the shade.
     pub fn shadow(&self) -> Color {
         let direct = self.sun * (self.to_sun.y * 0.88 + 0.12);
         let all = self.sky + direct;

@@ -1,5 +1,5 @@
-//! Vectors, colours and scalar helpers that give the same bits on every platform: only `+ - * /`, `sqrt` and
-//! `floor`, because the trigonometry of the standard library is the platform's own.
+//! Vectors, colours and scalar helpers that give the same bits on every platform. They use only `+ - * /`, `sqrt` and
+//! `floor`, because the standard library's trigonometry depends on the platform.
 
 use std::ops::{Add, Mul, Neg, Sub};
 
@@ -18,7 +18,7 @@ pub const fn vec3(x: f32, y: f32, z: f32) -> Vec3 {
     Vec3 { x, y, z }
 }
 
-/// A colour from its usual hexadecimal form. The transfer curve is a plain square, undone when the canvas is
+/// A colour from its usual hexadecimal form. The transfer curve is a plain square; it is undone when the canvas is
 /// developed.
 pub const fn rgb(hex: u32) -> Color {
     let r = ((hex >> 16) & 255) as f32 / 255.0;

@@ -1,4 +1,5 @@
-//! A thing as geometry in the world: faces, soft bodies of round cones, turned shapes and discs, each with its paint.
+//! A thing as geometry in the world: faces, soft bodies made of round cones, turned shapes and discs, each with its
+//! paint.
 
 use crate::math::{Color, Vec3, sin_cos, vec3};
 use crate::paint::Paint;
@@ -11,7 +12,7 @@ pub struct Cone {
     pub ra: f32,
     pub rb: f32,
     pub color: Color,
-    /// How much of the body's blending and texture this cone takes part in; 0 = crisp and plain.
+    /// How strongly this cone takes part in the body's blending and texture; 0 = crisp and plain.
     pub soft: f32,
 }
 
@@ -19,11 +20,13 @@ pub struct Cone {
 pub enum Shape {
     /// A flat polygon. One side of a solid is invisible from behind.
     Face { points: Vec<Vec3>, normal: Vec3, solid: bool },
-    /// Cones that melt into each other over `blend` metres; `bump` roughens the outline by that many metres.
+    /// Cones that blend into each other over `blend` metres; `bump` roughens the outline by that many metres.
     Blob { cones: Vec<Cone>, blend: f32, bump: f32 },
-    /// A profile of `(height, radius)` turned about the vertical through `base`. `bands` colour ranges of heights.
+    /// A profile of `(height, radius)` turned about the vertical axis through `base`. `bands` colour ranges of
+    /// heights.
     Lathe { base: Vec3, profile: Vec<(f32, f32)>, bands: Vec<(f32, f32, Color)> },
-    /// An ellipse or, with a `hole` (share of the radius), a ring. With a direction `out` it is invisible from behind.
+    /// An ellipse or, with a `hole` (share of the radius), a ring. With a direction `out` it is invisible from
+    /// behind.
     Disc { center: Vec3, u: Vec3, v: Vec3, hole: f32, out: Option<Vec3> },
 }
 
@@ -41,7 +44,7 @@ pub struct Model {
     layer: i8,
 }
 
-/// Where a thing stands: `u` runs the way it faces, `v` up, `w` to its side, all times its size.
+/// Where a thing stands: `u` points where it faces, `v` up, `w` to its side, all scaled by its size.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     pub origin: Vec3,
@@ -81,7 +84,7 @@ impl Frame {
 pub type Extent = [f32; 6];
 
 impl Model {
-    /// Parts of a higher layer are drawn later; within a layer the farther come first.
+    /// Parts in a higher layer are drawn later; within a layer, the farthest come first.
     pub fn layer(&mut self, layer: i8) -> &mut Self {
         self.layer = layer;
         self
@@ -170,7 +173,7 @@ impl Model {
     }
 }
 
-/// A cone in a frame, lengths times the frame's size.
+/// A cone in a frame; lengths are scaled by the frame's size.
 pub fn cone(frame: &Frame, a: (f32, f32, f32), b: (f32, f32, f32), ra: f32, rb: f32, color: Color) -> Cone {
     Cone {
         a: frame.at(a.0, a.1, a.2),

@@ -1,4 +1,4 @@
-//! Cheap value noise over a fixed table of 64 x 64 numbers (it stays in the first cache; about 4 ns a sample).
+//! Cheap value noise over a fixed table of 64 x 64 numbers, which stays in the first cache (about 4 ns per sample).
 
 const SIDE: usize = 64;
 
@@ -21,12 +21,12 @@ const fn mangle(x: u32) -> u32 {
     h ^ (h >> 16)
 }
 
-/// White noise in `[0, 1)` of an integer place.
+/// White noise in `[0, 1)` for an integer position.
 pub fn speck(x: i32, y: i32) -> f32 {
     (scatter(x as u32, y as u32) >> 8) as f32 / (1u32 << 24) as f32
 }
 
-/// 32 random bits of an integer place.
+/// 32 random bits for an integer position.
 #[inline]
 pub fn scatter(x: u32, y: u32) -> u32 {
     mangle(x ^ y.wrapping_mul(0xC2B2_AE35).rotate_left(13))

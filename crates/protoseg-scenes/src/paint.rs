@@ -8,7 +8,7 @@ pub enum Texture {
     Plain,
     /// Mottled cloth, plaster, fur; the number says how strongly.
     Grain(f32),
-    /// Blotches of the second colour; the number is the share they take.
+    /// Blotches of the second colour; the number is the share of the area they cover.
     Patches(f32),
     /// Light and dark clumps of foliage.
     Leaves,
@@ -36,7 +36,7 @@ pub struct Paint {
     /// Metres from one feature of the texture to the next.
     pub size: f32,
     pub gloss: f32,
-    /// Share of the colour that shines by itself.
+    /// Share of the colour that glows by itself.
     pub glow: f32,
     pub alpha: f32,
     /// Where in the texture this surface starts.
@@ -87,7 +87,7 @@ impl Paint {
         Self { color: self.color * by, second: self.second * by, ..self }
     }
 
-    /// Colour at `(u, v)` metres, of a pixel that is `foot` metres wide there.
+    /// Colour at `(u, v)` in metres, for a pixel that is `foot` metres wide there.
     #[inline]
     pub fn sample(&self, u: f32, v: f32, foot: f32) -> Color {
         match self.texture {
@@ -98,7 +98,7 @@ impl Paint {
 
     /// The texture with another main colour, for shapes whose parts have colours of their own.
     pub fn pattern(&self, color: Color, u: f32, v: f32, foot: f32) -> Color {
-        // Detail finer than two pixels melts into its mean.
+        // Detail finer than two pixels blends into its mean.
         let sharp = (1.3 - foot).clamp(0.0, 1.0);
         let line = |distance: f32, width: f32| {
             (1.0 - smoothstep(width, width + foot, distance)) * (2.0 * width / foot).min(1.0)
@@ -159,7 +159,7 @@ impl Paint {
     fn facade(&self, wall: Color, u: f32, v: f32, foot: f32) -> Color {
         let (fu, fv) = (u - whole(u) as f32, v - whole(v) as f32);
         let plaster = wall * (0.92 + 0.16 * fbm(u * 1.7, v * 1.7, 2));
-        // The ground floor has no windows of its own: shop fronts are drawn apart.
+        // The ground floor has no windows here: shop fronts are drawn separately.
         if v < 1.0 {
             return plaster * 0.9;
         }

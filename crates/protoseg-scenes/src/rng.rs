@@ -1,10 +1,10 @@
-//! The dice of the world: splitmix64, so that a scene is the same on every platform and in every thread.
+//! Random numbers for the world: splitmix64, so that a scene is the same on every platform and in every thread.
 
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A stream for sample `index` of the world `seed`; streams of neighbours have nothing in common.
+    /// A stream for sample `index` of the world `seed`; streams of neighbouring samples are independent.
     pub fn new(seed: u64, index: u64) -> Self {
         Self(finalise(seed ^ 0x5CE7_E5A1_0B57_11AD).wrapping_add(finalise(index.wrapping_mul(GOLDEN) ^ seed)))
     }
@@ -28,7 +28,7 @@ impl Rng {
         low + (high - low) * self.unit()
     }
 
-    /// `value` give or take the share `spread`.
+    /// `value`, plus or minus up to the share `spread` of it.
     pub fn vary(&mut self, value: f32, spread: f32) -> f32 {
         value * self.range(1.0 - spread, 1.0 + spread)
     }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 const SEED: u64 = 11;
 const SIDE: usize = 48;
 const MANY: u64 = 320;
-/// Pixels of the surveyed size (2,304 a picture) that make a thing well visible: about 4 %.
+/// Number of pixels (of 2,304 per picture) that make a thing clearly visible: about 4 %.
 const SOME: usize = 90;
 
 struct Seen {
@@ -21,7 +21,7 @@ impl Seen {
     }
 }
 
-/// The first scenes of one world, drawn once for all tests, in two threads.
+/// The first scenes of one world, drawn once for all tests, on two threads.
 fn survey() -> &'static [Seen] {
     static SURVEY: OnceLock<Vec<Seen>> = OnceLock::new();
     SURVEY.get_or_init(|| {
@@ -81,7 +81,7 @@ fn a_scene_is_the_same_in_every_thread_and_on_every_platform() {
         scope.spawn(backwards).join().expect("drawing does not panic")
     });
     assert_eq!(here, there.into_iter().rev().collect::<Vec<_>>());
-    // Change these only together with the world itself: results on the old one no longer compare.
+    // Change these only together with the world itself: older results can then no longer be compared.
     assert_eq!(here, EXPECTED, "{here:#018x?}");
 }
 

@@ -1,4 +1,4 @@
-//! A scene while it is being put together: the place, and the things that stand in it.
+//! A scene while it is being composed: the place, and the things in it.
 
 use crate::camera::Camera;
 use crate::canvas::{Canvas, Film};
@@ -38,7 +38,7 @@ struct Item {
     frame: Frame,
 }
 
-/// Ground and picture width that a thing already has.
+/// The ground and the picture width that a thing already occupies.
 struct Taken {
     at: Vec3,
     radius: f32,
@@ -59,7 +59,7 @@ pub struct Zone {
 const LARGEST: f32 = 0.85;
 
 impl World {
-    /// An empty world seen by a camera `height` metres up; `horizon` is a share of the picture's height.
+    /// An empty world seen by a camera `height` metres above ground; `horizon` is a share of the picture's height.
     pub fn new(
         size: (usize, usize),
         mut rng: Rng,
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// Draws the classes of this scene, the one it is about first, with a group of each.
+    /// Draws the classes of this scene, its main subject first, with a group of each.
     pub fn cast(&mut self, roles: &[(Kind, f32)]) -> Vec<Kind> {
         let many = 1 + self.rng.weighted([0.27, 0.37, 0.26, 0.1].into_iter());
         let mut left = roles.to_vec();
@@ -109,8 +109,8 @@ impl World {
         cast
     }
 
-    /// Lowers the camera, as a photographer kneels before a dog, until `kind` can be large in the picture with its feet
-    /// still in it. To be called before anything is painted.
+    /// Lowers the camera, as a photographer kneels before a dog, until `kind` can be large in the picture with its
+    /// feet still visible. Must be called before anything is painted.
     pub fn kneel(&mut self, kind: Kind, lowest: f32) {
         let (span, tall) = kind.measure();
         let below = (0.97 * self.canvas.height as f32 - self.camera.horizon) / self.canvas.unit();
@@ -137,7 +137,7 @@ impl World {
         None
     }
 
-    /// Takes the ground around `at` if nobody stands there and nobody is mostly hidden by it.
+    /// Takes the ground around `at` if it is free and the thing would not hide most of another.
     pub fn claim(&mut self, at: Vec3, radius: f32, crowded: bool) -> bool {
         let (x, _) = self.camera.project(at);
         let half = radius * 1.15 * self.camera.scale(at.z);
@@ -160,7 +160,7 @@ impl World {
         self.put_styled(kind, frame, &mut rng)
     }
 
-    /// As [`World::put`], its looks drawn from `style`: the same stream gives the same looks in another pose.
+    /// As [`World::put`], with its looks drawn from `style`: the same stream gives the same looks in another pose.
     pub fn put_styled(&mut self, kind: Kind, frame: Frame, style: &mut Rng) -> usize {
         let mut pose = self.rng.fork();
         let place = if self.outdoors { Whereabouts::Outdoors } else { Whereabouts::Indoors };
@@ -176,7 +176,7 @@ impl World {
         self.items[number].afloat = true;
     }
 
-    /// Adds a thing whose model the caller has made.
+    /// Adds a thing whose model the caller made.
     pub fn put_model(&mut self, model: Model, kind: Kind, frame: Frame) -> usize {
         self.add(model, kind as u8, frame)
     }
@@ -192,14 +192,14 @@ impl World {
         self.add(model, 0, frame)
     }
 
-    /// Adds a house or the like: behind everything else, and its shadow falls elsewhere.
+    /// Adds a house or similar: it stands behind everything else, and its shadow falls elsewhere.
     pub fn house(&mut self, model: Model, frame: Frame) {
         let number = self.add(model, 0, frame);
         self.items[number].shadow = false;
         self.items[number].depth += 1000.0;
     }
 
-    /// Adds walls, floors and what hangs or lies flat on them: drawn first, under every shadow.
+    /// Adds walls, floors and whatever hangs or lies flat on them: drawn first, under every shadow.
     pub fn backdrop(&mut self, mut model: Model) {
         model.sort();
         self.backdrops.push(model);
@@ -220,7 +220,7 @@ impl World {
         self.items.len() - 1
     }
 
-    /// Paints all that has been added and develops the picture.
+    /// Paints everything that was added and develops the picture.
     pub fn finish(mut self) -> (Image, IdMap) {
         for model in std::mem::take(&mut self.backdrops) {
             self.painter(0.0, 0.0).draw(&model);

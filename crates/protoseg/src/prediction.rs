@@ -44,8 +44,8 @@ impl Prediction {
         Self { scores, palette, least_confidence: None, labels, confidence }
     }
 
-    /// The same prediction without a label ([`IGNORE`]) where the confidence is below `least`. Labels, areas, regions and
-    /// the overlay follow.
+    /// The same prediction without a label ([`IGNORE`]) where the confidence is below `least`. Labels, areas, regions
+    /// and the overlay follow.
     pub fn abstain_below(self, least: f64) -> Self {
         Self { least_confidence: Some(least), ..Self::new(self.scores, self.palette) }
     }
@@ -159,8 +159,8 @@ impl Prediction {
         planes
     }
 
-    /// Labels and confidence in one pass over all scores. `pixel` is told the softmax of each pixel: the weights of the
-    /// classes and their sum.
+    /// Labels and confidence in one pass over all scores. `pixel` is told the softmax of each pixel: the weights of
+    /// the classes and their sum.
     fn decide(&self, mut pixel: impl FnMut(&[f32], f32)) -> (RowMap, Vec<f32>) {
         let ScoreMap { width, height, classes, .. } = self.scores;
         let mut labels = Vec::with_capacity(width * height);

@@ -54,7 +54,7 @@ struct Register {
 
 #[derive(Serialize)]
 struct Layers {
-    /// Billions of floating-point operations a second, by a loop that touches no memory.
+    /// Billions of floating-point operations per second, by a loop that touches no memory.
     peak_gflops: f64,
     peak_gflops_one_thread: f64,
     packed_weight_bytes: usize,
@@ -134,7 +134,7 @@ fn train(what: &BenchWhat, batch: usize, runs: usize) -> Result<()> {
     }
     head(&report)?;
     output::line(format!(
-        "a step of {batch}: {:.1} ms ({images_per_second:.2} images a second)",
+        "a step of {batch}: {:.1} ms ({images_per_second:.2} images per second)",
         report.median_ms
     ))?;
     tail(&report)

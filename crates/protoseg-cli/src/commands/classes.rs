@@ -179,7 +179,7 @@ fn parse_color(text: &str) -> Result<[u8; 3]> {
     };
     match parsed {
         Some(color) => Ok(color),
-        None => bail!("`{text}` is no colour\nhint: write it as #ff8800 or 255,136,0"),
+        None => bail!("`{text}` is not a colour\nhint: write it as #ff8800 or 255,136,0"),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
 /// What `protoseg train recipes/scenes-small.toml` runs.
 const RECIPE: &str = include_str!("../../../../recipes/scenes-small.toml");
 
-/// With `--quick`: epochs of training, images that are judged.
+/// With `--quick`: epochs of training, images that are evaluated.
 const QUICK: (usize, usize) = (1, 60);
 
 pub fn run(args: &Demo) -> Result<()> {
@@ -32,7 +32,7 @@ pub fn run(args: &Demo) -> Result<()> {
         output::refuse_overwrite(folder, args.force)?;
         // Only what a demo wrote may go.
         if !RunFolder::new(folder.join("run")).holds_run() {
-            bail!("`{}` is no folder of a demo\nhint: choose another with --out", folder.display());
+            bail!("`{}` is not the folder of a demo\nhint: choose another with --out", folder.display());
         }
         fs::remove_dir_all(folder)
             .map_err(|error| anyhow!("cannot delete `{}`: {error}", folder.display()))?;

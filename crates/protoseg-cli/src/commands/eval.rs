@@ -39,7 +39,7 @@ pub fn run(args: &Eval) -> Result<()> {
         Some(path) => SupportSource::Listed(read_supports(path)?),
         None => SupportSource::Drawn { seeds: each_once(&args.seeds), min_pixels: args.min_pixels },
     };
-    // What cannot be done is said before the first model is judged.
+    // Everything impossible is refused before the first model is evaluated.
     let mut jobs = Vec::new();
     for path in &args.model {
         let manifest = Model::read_manifest(path)?;
@@ -49,7 +49,7 @@ pub fn run(args: &Eval) -> Result<()> {
         let folder = if args.model.len() > 1 { folder.join(short_name(path)) } else { folder };
         output::refuse_overwrite(&folder.join("results.json"), args.force)?;
         if jobs.iter().any(|(_, _, other)| *other == folder) {
-            bail!("two models are called `{}`\nhint: judge them one by one", short_name(path));
+            bail!("two models are called `{}`\nhint: evaluate them one by one", short_name(path));
         }
         jobs.push((path, fold, folder));
     }

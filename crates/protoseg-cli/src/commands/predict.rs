@@ -171,8 +171,8 @@ struct Summary<'a> {
     peak_memory: Option<u64>,
 }
 
-/// Reads, predicts and writes, all at once. An image that cannot be read is left out and its error kept; one that cannot
-/// be written ends it.
+/// Reads, predicts and writes, all at once. An image that cannot be read is left out and its error kept; one that
+/// cannot be written ends it.
 fn predict_all(
     images: &[NamedImage],
     predict: impl Fn(&Image) -> Prediction,

@@ -53,7 +53,7 @@ pub fn run(args: &Train) -> Result<()> {
     }
 }
 
-/// Novel classes of the data set are to be judged; without any, they come from elsewhere.
+/// The novel classes of the data set come next; without any, the user brings them.
 fn next_command(run: &Run, model: &str) -> String {
     let data = &run.plan().data;
     let root =
@@ -138,7 +138,7 @@ fn set_some<T: Clone>(value: &mut Option<T>, flag: &Option<T>) {
 /// A value that a recipe would spell the same way.
 fn word<T: DeserializeOwned>(flag: &str, text: &str) -> Result<T> {
     let word: StrDeserializer<'_, serde::de::value::Error> = text.into_deserializer();
-    T::deserialize(word).or_else(|error| bail!("`{flag} {text}` cannot be: {error}"))
+    T::deserialize(word).or_else(|error| bail!("`{flag} {text}` is not possible: {error}"))
 }
 
 /// `runs/scenes-small`, `runs/msrc-capl-fold0`.

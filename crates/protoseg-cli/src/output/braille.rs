@@ -1,6 +1,7 @@
 //! Curves in text: each character of the Braille block is 2 dots wide and 4 high.
 
-/// A curve through all values, as lines of `width` characters. The highest value touches the top, the lowest the bottom.
+/// A curve through all values, as lines of `width` characters. The highest value touches the top, the lowest the
+/// bottom.
 pub fn curve(values: &[f32], width: usize, height: usize) -> Vec<String> {
     let (columns, rows) = (2 * width, 4 * height);
     let (low, high) =

@@ -71,8 +71,8 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// The exit code of a run: 0 done, 1 with the error on stderr, 130 interrupted. A reader that left (`| head`) is no
-/// error.
+/// The exit code of a run: 0 done, 1 with the error on stderr, 130 interrupted. A reader that left (`| head`) is not
+/// an error.
 pub fn finish(result: Result<()>) -> ExitCode {
     let Err(error) = result else {
         return ExitCode::SUCCESS;

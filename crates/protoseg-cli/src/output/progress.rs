@@ -2,8 +2,8 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Shows `done` of `total` for the library's [`protoseg_data::Progress`]. Drawn on stderr, and not at all where that is
-/// no terminal; gone when dropped.
+/// Shows `done` of `total` for the library's [`protoseg_data::Progress`]. Drawn on stderr, and not at all where that
+/// is no terminal; gone when dropped.
 pub struct Bar(ProgressBar);
 
 impl Bar {

@@ -18,8 +18,8 @@ pub const INTERRUPTED: u8 = 130;
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Listens for Ctrl-C, and for the signals by which a system or a closing terminal ends a program. `note` shows the
-    /// user a line; it is called from another thread. A process can listen once only.
+    /// Listens for Ctrl-C, and for the signals by which a system or a closing terminal ends a program. `note` shows
+    /// the user a line; it is called from another thread. A process can listen once only.
     pub fn on_ctrl_c(note: impl Fn(&str) + Send + 'static) -> Result<Self> {
         let stop = Self::default();
         let asked = stop.clone();

@@ -1,4 +1,4 @@
-//! A run on a terminal: what is over scrolls away above; below stand bars, numbers and the curve of the loss.
+//! Shows a run on a terminal. Finished steps scroll away above; below are bars, numbers and the loss curve.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -11,12 +11,12 @@ use super::{
     units,
 };
 
-/// Losses that the curve is drawn from; twice the dots it is wide.
+/// Number of losses that the curve is drawn from: twice its width in dots.
 const KEPT: usize = 4 * CURVE_WIDTH;
 const CURVE_WIDTH: usize = 56;
 const CURVE_HEIGHT: usize = 5;
 
-/// The display, on stderr. It is gone when dropped.
+/// The display on stderr. It disappears when dropped.
 pub struct TrainDashboard {
     screen: MultiProgress,
     epoch: ProgressBar,
@@ -35,9 +35,9 @@ impl TrainDashboard {
             let style = ProgressStyle::with_template(template).expect("the template is well formed");
             screen.add(ProgressBar::new(0).with_style(style.progress_chars("━╸─")))
         };
-        // The terminal's echo of Ctrl-C pushes the first line of all this out of reach, so it is an empty one.
+        // The terminal's echo of Ctrl-C pushes the first line out of reach, so that line is empty.
         let epoch = bar("\n{prefix:14} {bar:32.cyan/dim} {pos}/{len}  {msg}");
-        let run = bar("{prefix:14} {bar:32.green/dim} {percent}%  {elapsed} gone{msg}");
+        let run = bar("{prefix:14} {bar:32.green/dim} {percent}%  {elapsed} elapsed{msg}");
         let numbers = bar("{msg}");
         Self { screen, epoch, run, numbers, pace: None, losses: Losses::default(), best: None, last: None }
     }
@@ -56,7 +56,7 @@ impl TrainDashboard {
             Event::End(_) => self.clear(),
             _ => {}
         }
-        // The many checkpoints of a run are no news to someone who watches it.
+        // Someone who watches a run does not need to hear about every checkpoint.
         if !matches!(event, Event::Checkpoint { .. }) {
             for line in train_words::lines(event, self.pace.as_ref()) {
                 let _ = self.screen.println(line);
@@ -69,7 +69,7 @@ impl TrainDashboard {
         self.run.set_position(start.from_step as u64);
         self.run.set_prefix("run");
         self.run.reset_elapsed();
-        // A step may take long: the time that goes on shows that something happens.
+        // A step may take long: the running clock shows that the program is still working.
         self.run.enable_steady_tick(Duration::from_millis(500));
         self.epoch.set_length(start.steps_per_epoch as u64);
         self.epoch.set_prefix(format!("epoch 1/{}", start.epochs));
@@ -106,7 +106,7 @@ impl TrainDashboard {
         if let Some(last) = self.last {
             text += &format!("\nbase mIoU {last:.2} %");
         }
-        // After a resumption the best may be of before.
+        // After resuming, the best value may be from before the interruption.
         if let Some((epoch, best)) = self.best {
             text += &format!(", best {best:.2} % in epoch {epoch}");
         }
@@ -129,7 +129,7 @@ impl Drop for TrainDashboard {
     }
 }
 
-/// The losses of the whole run in few numbers: means over stretches that grow with the run.
+/// The losses of the whole run in a few numbers: means over stretches that grow with the run.
 #[derive(Default)]
 struct Losses {
     means: VecDeque<f32>,
@@ -156,7 +156,7 @@ impl Losses {
         }
     }
 
-    /// The curve with its highest and lowest value at its left.
+    /// The curve, with its highest and lowest value on the left.
     fn curve(&self) -> Vec<String> {
         let values: Vec<f32> = self.means.iter().copied().collect();
         if values.len() < 2 {

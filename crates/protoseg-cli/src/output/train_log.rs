@@ -1,4 +1,4 @@
-//! A run as lines: log lines for people where there is no terminal, JSON for programs.
+//! Shows a run as lines: log lines for people if there is no terminal, JSON for programs.
 
 use std::{
     io::{self, Write},
@@ -9,7 +9,7 @@ use protoseg::train::Event;
 
 use super::train_words::{self, Pace};
 
-/// A step is logged after so many others, or after so much time, whatever comes first.
+/// A step is logged after this many steps or this much time, whichever comes first.
 const EVERY_STEPS: usize = 50;
 const EVERY: Duration = Duration::from_secs(5);
 
@@ -25,7 +25,7 @@ impl<W: Write> TrainLog<W> {
         Self { out, pace: None, last: None }
     }
 
-    /// Says what happened, if it is time to.
+    /// Logs the event; steps are logged only now and then.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::Start(start) => self.pace = Some(Pace::new(start)),
@@ -45,13 +45,13 @@ impl<W: Write> TrainLog<W> {
         }
     }
 
-    /// A log that nobody can read any more is no reason to end a run.
+    /// A log that nobody can read any more is not a reason to end a run.
     fn line(&mut self, line: &str) {
         let _ = writeln!(self.out, "{line}");
     }
 }
 
-/// Events as tagged JSON lines; meant for stdout, of which a closed one ends the run.
+/// Events as tagged JSON lines, meant for stdout. If stdout is closed, the run ends.
 pub struct TrainJson<W>(pub W);
 
 impl<W: Write> TrainJson<W> {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_told_in_few_lines() {
+    fn a_run_is_logged_in_few_lines() {
         let lines = log(&events(2, 120));
         assert_eq!(lines[0], "training on scenes, fold 0: 960 images, 2 epochs, 240 steps");
         let count = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();

@@ -1,4 +1,4 @@
-//! What follows a training run: the recorder of its folder, a display, and Ctrl-C.
+//! Follows a training run: records it in its folder, shows it, and handles Ctrl-C.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -11,17 +11,17 @@ use super::{
     train_log::{TrainJson, TrainLog},
 };
 
-/// Shows and stores a run.
+/// Shows and records a run.
 pub struct TrainWatch {
     recorder: Recorder,
     display: Display,
     stop: Stop,
-    /// The command that comes after a run, if it is not known elsewhere.
+    /// The command to run next, if the caller does not print it.
     next: Option<String>,
 }
 
 impl TrainWatch {
-    /// `next` is the command to go on with; it is the last line on stdout when the run is done.
+    /// `next` is the command to run next; it is the last line on stdout when the run is done.
     pub fn new(recorder: Recorder, display: Display, next: Option<String>) -> Result<Self> {
         let stop = match &display {
             Display::Dashboard(dashboard) => Stop::on_ctrl_c(dashboard.note())?,
@@ -32,7 +32,7 @@ impl TrainWatch {
 }
 
 impl Watch for TrainWatch {
-    /// Stored before it is shown: what a user sees is on disk.
+    /// Events are recorded before they are shown: what a user sees is on disk.
     fn event(&mut self, event: &Event) -> io::Result<()> {
         self.recorder.event(event)?;
         match &mut self.display {
@@ -63,7 +63,7 @@ pub enum Display {
 }
 
 impl Display {
-    /// A dashboard where stderr is a terminal, unless plain lines or JSON are asked for.
+    /// A dashboard if stderr is a terminal, unless plain lines or JSON are requested.
     pub fn choose(plain: bool, json: bool) -> Self {
         if json {
             Self::Json(TrainJson(io::stdout()))

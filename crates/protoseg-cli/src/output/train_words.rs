@@ -1,4 +1,4 @@
-//! The events of a run in words; what the log and the dashboard have in common.
+//! The events of a run in words, shared by the log and the dashboard.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use protoseg::train::{End, EpochEvent, Event, Start, StepEvent, Validation};
 
 use super::{quoted, units};
 
-/// What is known of a run while it goes on: how long it is, and how fast it goes.
+/// The length and speed of a run.
 pub struct Pace {
     pub start: Start,
     since: Instant,
@@ -21,7 +21,7 @@ impl Pace {
         self.since.elapsed()
     }
 
-    /// The time to the end of the run, validation included.
+    /// The time until the end of the run, including validation.
     pub fn left(&self, step: usize) -> Option<Duration> {
         let done = step.checked_sub(self.start.from_step).filter(|&done| done > 0)?;
         let left = self.start.steps.saturating_sub(step);
@@ -29,11 +29,16 @@ impl Pace {
     }
 }
 
-/// The block above a run.
+/// The lines printed at the start of a run.
 pub fn start(start: &Start) -> Vec<String> {
     let Start { data, fold, method, network, device, seed, images, epochs, steps, from_step, .. } = start;
     let mut lines = vec![
-        format!("training on {data}, fold {fold}: {images} images, {epochs} epochs, {steps} steps"),
+        format!(
+            "training on {data}, fold {fold}: {}, {}, {}",
+            count(*images, "image"),
+            count(*epochs, "epoch"),
+            count(*steps, "step")
+        ),
         format!("  method   {method}"),
         format!("  network  {network}"),
         format!("  device   {device}"),
@@ -43,6 +48,11 @@ pub fn start(start: &Start) -> Vec<String> {
         lines.push(format!("  resumed after step {from_step}"));
     }
     lines
+}
+
+/// `1 image`, `2 images`.
+fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// `loss 0.8123 (main 0.7102, aux 0.2553)`.
@@ -74,9 +84,8 @@ pub fn epoch(epoch: &EpochEvent, pace: Option<&Pace>) -> String {
 pub fn validation(validation: &Validation) -> String {
     let Validation { on, images, base_miou, pixel_accuracy, best, .. } = validation;
     let best = if *best { ", best so far" } else { "" };
-    format!(
-        "validation on {on}, {images} images: base mIoU {base_miou:.2} %, pixels {pixel_accuracy:.2} %{best}"
-    )
+    let images = count(*images, "image");
+    format!("validation on {on}, {images}: base mIoU {base_miou:.2} %, pixels {pixel_accuracy:.2} %{best}")
 }
 
 pub fn end(end: &End) -> String {
@@ -86,7 +95,7 @@ pub fn end(end: &End) -> String {
     format!("done: step {} in {time}{memory}\n  best  {best}\n  last  {last}", end.step)
 }
 
-/// The lines of an event that everyone should see; none for a step, of which there are many.
+/// The lines of an event that everyone should see; none for a step, because there are many.
 pub fn lines(event: &Event, pace: Option<&Pace>) -> Vec<String> {
     match event {
         Event::Start(of) => start(of),
@@ -96,5 +105,17 @@ pub fn lines(event: &Event, pace: Option<&Pace>) -> Vec<String> {
         Event::Checkpoint { step, path } => vec![format!("saved step {step} -> {}", quoted(path))],
         Event::Warning { text } => vec![format!("warning: {text}")],
         Event::End(of) => vec![end(of)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!(count(1, "epoch"), "1 epoch");
+        assert_eq!(count(0, "image"), "0 images");
+        assert_eq!(count(2, "step"), "2 steps");
     }
 }

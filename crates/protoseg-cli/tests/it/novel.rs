@@ -89,6 +89,10 @@ impl Desk {
 }
 
 fn save_model(path: &Path, seed: u64) {
+    save_trained(path, seed, Ablation::Capl);
+}
+
+fn save_trained(path: &Path, seed: u64, row: Ablation) {
     let device = cpu();
     device.seed(seed);
     let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.125, ..ResNetConfig::new(10) });
@@ -97,7 +101,7 @@ fn save_model(path: &Path, seed: u64) {
         format: Manifest::FORMAT,
         network,
         classes: Classes::new(&["background", "cow", "grass"], &[]).unwrap(),
-        method: Method::Capl(Capl::new(Ablation::Capl, Preset::Reference.options(), 3, false)),
+        method: Method::Capl(Capl::new(row, Preset::Reference.options(), 3, false)),
         preprocess: Preprocess::imagenet(SIZE),
         training: Training { origin: "random weights".to_string(), seed: Some(seed), ..Training::default() },
     };
@@ -371,6 +375,54 @@ fn write_data(desk: &Desk, novel: &str, name: impl Fn(usize) -> String) {
          novel = [\"{novel}\"]\nmin_support_pixels = 50\n"
     );
     fs::write(desk.path("data/protoseg.toml"), spec).unwrap();
+}
+
+#[test]
+fn a_model_is_used_as_it_was_trained() {
+    let desk = Desk::new();
+    save_trained(&desk.path("plain.safetensors"), 11, Ablation::Baseline);
+    let parts = |model: &str, flags: &str| {
+        let out = desk.done(&format!("predict --model {model} photo0.png -o out --force --json{flags}"));
+        serde_json::from_str::<serde_json::Value>(&out).unwrap()["dqce"].as_bool().unwrap()
+    };
+    assert!(parts("model.safetensors", "") && !parts("model.safetensors", " --no-dqce"));
+    assert!(!parts("plain.safetensors", ""), "a baseline is not used with DQCE");
+}
+
+#[test]
+fn a_saved_list_of_supports_is_read_back() {
+    let desk = Desk::new();
+    write_data(&desk, "duck", |place| place.to_string());
+    desk.done("data supports data --shots 2 --seed 7 -o list.json");
+    desk.done("register --model model.safetensors --data data --supports list.json -o listed.pack");
+    desk.done("register --model model.safetensors --data data --shots 2 --seed 7 -o drawn.pack");
+    assert_eq!(fs::read(desk.path("listed.pack")).unwrap(), fs::read(desk.path("drawn.pack")).unwrap());
+    let rows = |flags: &str, out: &str| {
+        let answer = desk
+            .done(&format!("eval --model model.safetensors --data data --shots 1,2 {flags} -o {out} --json"));
+        serde_json::from_str::<serde_json::Value>(&answer).unwrap()["rows"].clone()
+    };
+    assert_eq!(rows("--supports list.json", "listed"), rows("--seeds 7", "drawn"));
+    let error = desk.refused("register --model model.safetensors --supports list.json -o x.pack");
+    assert!(error.contains("list.json") && error.contains("--data"), "{error}");
+    let error =
+        desk.refused("eval --model model.safetensors --data data --shots 3 --supports list.json -o x");
+    assert!(error.contains("has 2 supports") && error.contains("3 shots"), "{error}");
+}
+
+#[test]
+fn another_canvas_does_not_change_which_model_is_named() {
+    let desk = Desk::new();
+    write_data(&desk, "duck", |place| place.to_string());
+    let fingerprint = |flags: &str, out: &str| {
+        let answer = desk.done(&format!(
+            "eval --model model.safetensors --data data --shots 1 --seeds 1 {flags} -o {out} --json"
+        ));
+        let results: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        (results["fingerprint"].clone(), results["size"].as_u64().unwrap())
+    };
+    let (own, _) = fingerprint("", "own");
+    assert_eq!(fingerprint("--size 41", "other"), (own, 41));
 }
 
 #[test]

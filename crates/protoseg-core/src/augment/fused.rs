@@ -1,5 +1,5 @@
-//! A plan carried out backwards in thought and forwards in work: from the crop we ask which window each step before
-//! it has to deliver, then run the steps on those windows only.
+//! Carries out a plan on windows. Starting from the crop, it works out backwards which window each earlier step must
+//! deliver, then runs the steps on those windows only.
 
 use super::{Augment, AugmentDraw};
 use crate::transform::{
@@ -7,9 +7,10 @@ use crate::transform::{
 };
 use crate::{IGNORE, Image, LabelMap};
 
-/// Side of the pieces in which a crop is made when steps need rows around them. What lies between the steps then stays
-/// in the second level cache, in memory used again for every piece: with whole crops in between, rotation and blur
-/// together took 5.2 ms instead of 2.0 (473 x 473, EPYC Milan) with 1500 page faults a crop. Tests have small pictures.
+/// Side of the pieces that a crop is made in when steps need neighbouring rows. The intermediate results of a piece
+/// then stay in the second-level cache, in memory that is reused for every piece. With whole crops in between,
+/// rotation and blur together took 5.2 ms instead of 2.0 (473 x 473, EPYC Milan), with 1500 page faults per crop.
+/// Tests use a small value because their pictures are small.
 const TILE: usize = if cfg!(test) { 16 } else { 128 };
 
 /// The windows of one plan, from the crop back to the scaled picture.
@@ -20,7 +21,7 @@ pub struct Geometry {
     flip: bool,
     /// Where the picture starts in the crop.
     at: (usize, usize),
-    /// What the crop sees of the picture before it is flipped.
+    /// The part of the picture that the crop shows, before flipping.
     seen: Window,
 }
 
@@ -39,14 +40,14 @@ impl Geometry {
         }
     }
 
-    /// Writes the crop, normalised, one plane a channel.
+    /// Writes the normalised crop, one plane per channel.
     pub fn image(&self, augment: &Augment, image: &Image, out: &mut [f32]) {
         let normalise = Normalise::new(augment.mean, augment.std);
         let border = normalise.colour(augment.border);
         for (plane, value) in out.chunks_exact_mut(augment.crop * augment.crop).zip(border) {
             self.pad(plane, augment.crop, value);
         }
-        // Steps that need rows around them keep a piece of picture in between; scaling alone goes row by row.
+        // Steps that need neighbouring rows keep a piece of the picture in between; scaling alone goes row by row.
         let side = if self.rotation.is_none() && self.blur.is_none() { usize::MAX } else { TILE };
         let [mut scaled, mut rotated] = [Patch::empty(), Patch::empty()];
         for tile in self.seen.tiles(side) {
@@ -72,7 +73,7 @@ impl Geometry {
         }
     }
 
-    /// Fills what the picture leaves free.
+    /// Fills the area outside the picture.
     fn pad<T: Copy>(&self, plane: &mut [T], crop: usize, value: T) {
         let (left, top) = self.at;
         let (right, bottom) = (left + self.seen.width, top + self.seen.height);
@@ -84,7 +85,7 @@ impl Geometry {
         }
     }
 
-    /// Writes the labels of the crop. Every step picks labels, so one look-up does them all.
+    /// Writes the labels of the crop. Every step only picks labels, so one look-up does all steps at once.
     pub fn label<L>(&self, crop: usize, label: &LabelMap<L>, data: &mut [u16]) {
         let (x, y) = self.axes;
         let columns = x.nearest(0, x.to);
@@ -115,7 +116,7 @@ impl Geometry {
     }
 }
 
-/// Puts finished rows where they belong.
+/// Writes finished rows to their place in the crop.
 struct Writer<'a> {
     geometry: &'a Geometry,
     normalise: Normalise,

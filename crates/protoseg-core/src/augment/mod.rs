@@ -1,7 +1,7 @@
 //! The random transforms of training, in the reference's order: scale, rotate, blur, flip, crop, normalise.
 //!
-//! Chance and work are apart: [`Augment::sample`] draws a plan of plain numbers, [`Augment::apply`] carries it out
-//! without any chance, so that a sample can be written down and made again.
+//! Randomness and work are separate. [`Augment::sample`] draws a plan of plain numbers; [`Augment::apply`] carries it
+//! out without randomness. A sample can therefore be recorded and made again.
 
 mod fused;
 #[cfg(test)]
@@ -14,23 +14,23 @@ use crate::{Image, LabelMap};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
-/// What may happen to a training picture, and how it is cut and normalised.
+/// What may happen to a training picture, and how it is cropped and normalised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Augment {
-    /// Side of the square that is cut out.
+    /// Side of the square crop.
     pub crop: usize,
-    /// Smallest and largest scale; drawn evenly between them.
+    /// Smallest and largest scale; the scale is drawn uniformly between them.
     pub scale: [f64; 2],
-    /// Smallest and largest rotation in degrees, counter-clockwise; drawn evenly between them.
+    /// Smallest and largest rotation in degrees, counter-clockwise; the angle is drawn uniformly between them.
     pub rotate: [f64; 2],
-    /// How often a picture is rotated at all.
+    /// Probability that a picture is rotated.
     pub rotate_p: f64,
-    /// How often it is blurred.
+    /// Probability that it is blurred.
     pub blur_p: f64,
-    /// How often it is flipped left to right.
+    /// Probability that it is flipped left to right.
     pub flip_p: f64,
-    /// Colour outside the picture, on the 0..255 scale; it is normalised like the rest.
+    /// Colour outside the picture, on the 0..255 scale; it is normalised like every other pixel.
     pub border: [f32; 3],
     /// Mean of red, green and blue on the 0..255 scale.
     pub mean: [f32; 3],
@@ -38,7 +38,7 @@ pub struct Augment {
     pub std: [f32; 3],
 }
 
-/// What happens to one picture.
+/// What is done to one picture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AugmentDraw {
@@ -52,8 +52,8 @@ pub struct AugmentDraw {
 }
 
 impl Augment {
-    /// The reference's recipe. Its border is the mean colour divided by 255 once more than it should be, that is,
-    /// nearly black; models trained with it expect that.
+    /// The reference's settings. Its border colour is the mean divided by 255 once too often, which is nearly black;
+    /// models trained with it expect that.
     pub fn reference(crop: usize) -> Self {
         let mean = [123.675, 116.28, 103.53];
         Self {
@@ -69,7 +69,7 @@ impl Augment {
         }
     }
 
-    /// Draws what happens to a picture of this size. The same state of `rng` gives the same plan.
+    /// Draws what is done to a picture of this size. The same state of `rng` gives the same plan.
     ///
     /// # Panics
     /// If a probability is not between 0 and 1.
@@ -90,12 +90,12 @@ impl Augment {
         }
     }
 
-    /// Carries out a plan: `3 * crop * crop` normalised values (red plane, green plane, blue plane) and the labels
-    /// below them, [`IGNORE`](crate::IGNORE) where there is no picture.
+    /// Carries out a plan. Returns `3 * crop * crop` normalised values (red plane, green plane, blue plane) and one
+    /// label per pixel, [`IGNORE`](crate::IGNORE) outside the picture.
     ///
     /// # Panics
-    /// If image and label differ in size or have no pixel, if the crop has none, or if the plan was drawn for
-    /// another size.
+    /// If image and label differ in size or are empty, if the crop is empty, or if the plan was drawn for another
+    /// size.
     pub fn apply<L>(
         &self,
         plan: &AugmentDraw,
@@ -109,11 +109,11 @@ impl Augment {
         (values, LabelMap::new(self.crop, self.crop, labels))
     }
 
-    /// As [`Augment::apply`], into memory that is already there: one sample's place in a batch. Every value is
+    /// As [`Augment::apply`], but writes into existing memory: one sample's place in a batch. Every value is
     /// written.
     ///
     /// # Panics
-    /// As [`Augment::apply`], or if the memory is not of a crop's size.
+    /// As [`Augment::apply`], or if the memory does not have the size of a crop.
     pub fn apply_into<L>(
         &self,
         plan: &AugmentDraw,

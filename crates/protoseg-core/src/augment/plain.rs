@@ -1,4 +1,4 @@
-//! The meaning of an augmentation: every step on the whole picture, pixel by pixel, in double precision. For tests.
+//! The definition of an augmentation: each step on the whole picture, pixel by pixel, in double precision. For tests.
 
 use super::{Augment, AugmentDraw};
 use crate::transform::{Axis, Placement, Rotation};
@@ -6,7 +6,7 @@ use crate::{IGNORE, Image, RowMap};
 
 type Colour = [f64; 3];
 
-/// Anything a pixel, rows from the top.
+/// One value of any type per pixel, rows from the top.
 #[derive(Clone)]
 struct Grid<T> {
     width: usize,
@@ -30,7 +30,7 @@ impl<T: Copy> Grid<T> {
         Self::new(self.width, self.height, |x, y| self.data[y * self.width + last - x])
     }
 
-    /// Padded by `outside` to at least `size`, the smaller half first, then cut.
+    /// Pads with `outside` to at least `size`, the smaller half first, then crops.
     fn crop(&self, size: usize, (left, top): (usize, usize), outside: T) -> Self {
         let before = |length: usize| (size.saturating_sub(length) / 2) as i64;
         let (dx, dy) = (left as i64 - before(self.width), top as i64 - before(self.height));
@@ -38,7 +38,7 @@ impl<T: Copy> Grid<T> {
     }
 }
 
-/// What [`Augment::apply`] has to give.
+/// What [`Augment::apply`] must return.
 pub fn apply(augment: &Augment, plan: &AugmentDraw, image: &Image, label: &RowMap) -> (Vec<f32>, RowMap) {
     let border = augment.border.map(f64::from);
     let mut colours = scale(image, plan.scale);

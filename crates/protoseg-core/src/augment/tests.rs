@@ -7,7 +7,7 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// Nothing happens, and values stay on the 0..255 scale.
+/// Settings that change nothing and keep values on the 0..255 scale.
 fn still(crop: usize) -> (Augment, AugmentDraw) {
     let mean = [123.675, 116.28, 103.53];
     let augment = Augment { border: mean, mean: [0.0; 3], std: [1.0; 3], ..Augment::reference(crop) };
@@ -15,11 +15,11 @@ fn still(crop: usize) -> (Augment, AugmentDraw) {
     (augment, plan)
 }
 
-/// Compares one plan, in a crop that holds the whole result, with a golden picture of any shape.
+/// Compares the result of one plan with a golden picture of any shape. The crop holds the whole result.
 fn assert_golden(name: &str, change: impl FnOnce(&mut AugmentDraw)) {
     let golden = Golden::open();
     let picture = format!("{name}.image");
-    let [height, width, _] = *golden.shape(&picture) else { panic!("{picture} is no picture") };
+    let [height, width, _] = *golden.shape(&picture) else { panic!("{picture} is not a picture") };
     let size = width.max(height);
     let (augment, mut plan) = still(size);
     change(&mut plan);
@@ -68,7 +68,7 @@ fn crop_and_padding_are_the_reference_s() {
     assert_golden("center_crop_321", |_| {});
 }
 
-/// Noise and labels of any size up to 30 pixels a side.
+/// Noise and labels of any size up to 30 pixels per side.
 fn pictures() -> impl Strategy<Value = (Image, RowMap)> {
     (1usize..31, 1usize..31, any::<u64>()).prop_map(|(width, height, seed)| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -78,7 +78,7 @@ fn pictures() -> impl Strategy<Value = (Image, RowMap)> {
     })
 }
 
-/// A recipe harsher than the reference's, and a plan drawn from it for a picture.
+/// Settings harsher than the reference's, and a plan drawn from them for a picture.
 fn recipes() -> impl Strategy<Value = (Augment, u64)> {
     let borders = prop_oneof![Just([0.485, 0.456, 0.406]), Just([123.675, 116.28, 103.53])];
     (1usize..50, 10.0f64..180.0, borders, any::<u64>()).prop_map(|(crop, degrees, border, seed)| {
@@ -132,7 +132,7 @@ proptest! {
     fn a_flip_undone_is_no_flip((image, label) in pictures(), (augment, seed) in recipes()) {
         let mut plan = plan(&augment, seed, &image);
         let width = Axis::by_factor(image.width, plan.scale).to;
-        // Odd padding is not symmetric, so that the two crops would show different columns.
+        // Odd padding is not symmetric, so the two crops would show different columns.
         prop_assume!(width >= augment.crop);
         plan.flip = false;
         let (want, want_label) = augment.apply(&plan, &image, &label);

@@ -1,25 +1,25 @@
 //! Gaussian blur over 5 x 5 pixels, as `cv2.GaussianBlur(image, (5, 5), 0)` does it.
 //!
-//! With sigma left open OpenCV does not sample a Gaussian (its formula would say sigma 1.1): it takes the binomial row
-//! 1 4 6 4 1 over 16. Sampling sigma 1.1 instead is off by up to 2.5 grey levels.
+//! If sigma is not given, OpenCV does not sample a Gaussian (its formula would give sigma 1.1). It uses the binomial
+//! row 1 4 6 4 1 divided by 16. Sampling with sigma 1.1 instead is off by up to 2.5 grey levels.
 
 use super::{Patch, Pixel, Rows, Window};
 
-/// How far the blur sees on every side.
+/// How many pixels the blur reads on every side.
 const REACH: usize = 2;
 
-/// Weights of the centre, its neighbours, and the next ones.
+/// Weights of the centre, of its neighbours, and of the next pixels.
 const WEIGHTS: [f32; 3] = [6.0 / 16.0, 4.0 / 16.0, 1.0 / 16.0];
 
-/// The blur of a picture of a given size. Beyond its border the picture is mirrored without repeating the border
-/// pixel (`BORDER_REFLECT_101`).
+/// Blurs a picture of a given size. Beyond its border the picture is mirrored without repeating the border pixel
+/// (`BORDER_REFLECT_101`).
 pub struct Blur {
     pub width: usize,
     pub height: usize,
 }
 
 impl Blur {
-    /// The part of the picture that a window of the result reads.
+    /// The part of the picture that is read for a window of the result.
     pub fn reach(&self, window: Window) -> Window {
         window.grow(REACH, self.width, self.height)
     }
@@ -37,7 +37,7 @@ struct Blurred<'a> {
     window: Window,
     /// The part of the source that is read.
     known: Window,
-    /// A row blurred from above and below. Column `i` of it is column `window.left + i - REACH` of the picture.
+    /// One row, already blurred vertically. Its column `i` is column `window.left + i - REACH` of the picture.
     wide: Vec<Pixel>,
 }
 
@@ -72,7 +72,7 @@ fn mix([a, b, c, d, e]: [&[f32]; 5], out: &mut [f32]) {
     }
 }
 
-/// The index that a mirror at both ends shows, for any distance from a line of any length.
+/// The index that mirrors at both ends show, for any distance and any length of the line.
 fn reflect(i: isize, length: usize) -> usize {
     let last = length as isize - 1;
     if last == 0 {

@@ -1,18 +1,18 @@
-//! A square cut out of a picture, which is first padded on both sides where it is too small.
+//! A square cut out of a picture. A picture that is too small is first padded on both sides.
 
 use super::Window;
 
 /// Where a picture lies relative to a square of `size` pixels cut out of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// The part of the picture that is seen.
+    /// The part of the picture that the square shows.
     pub window: Window,
-    /// Column and row of the square at which it starts; everything else in the square is padding.
+    /// Column and row in the square where that part starts; the rest of the square is padding.
     pub at: (usize, usize),
 }
 
 impl Placement {
-    /// `offset` is the square's corner in the padded picture, at most [`Placement::freedom`].
+    /// `offset` is the square's corner in the padded picture; it is at most [`Placement::freedom`].
     pub fn new((width, height): (usize, usize), size: usize, offset: (usize, usize)) -> Self {
         let (left, x, width) = place(width, size, offset.0);
         let (top, y, height) = place(height, size, offset.1);
@@ -25,7 +25,7 @@ impl Placement {
     }
 }
 
-/// First index seen, where it lands, and how many are seen. The smaller half of the padding comes first.
+/// The first index shown, where it lands, and how many are shown. The smaller half of the padding comes first.
 fn place(length: usize, size: usize, offset: usize) -> (usize, usize, usize) {
     if length < size {
         assert_eq!(offset, 0, "{length} pixels are too few to choose among crops of {size}");

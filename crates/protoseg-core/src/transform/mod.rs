@@ -1,8 +1,8 @@
-//! The image transforms of the reference recipe, equal to what OpenCV computes, one a file.
+//! The image transforms of the reference's training, equal to what OpenCV computes, one per file.
 //!
 //! Each makes the [`Rows`] of one [`Window`] of its result from a window of its source, so that a caller who needs a
-//! crop pays for the crop. Pictures stay in single precision between the steps, as the reference keeps them; labels are
-//! only ever picked, never mixed.
+//! crop pays only for the crop. Pictures stay in single precision between the steps, as in the reference. Labels are
+//! only picked, never mixed.
 
 mod blur;
 mod crop;

@@ -1,9 +1,9 @@
-//! From the 0..255 scale to what a network reads: subtract the mean, divide by the deviation, one plane a channel.
+//! From the 0..255 scale to a network's input: subtract the mean, divide by the deviation, one plane per channel.
 
 use super::Pixel;
 use std::ops::Range;
 
-/// `value * scale + shift`, a channel at a time.
+/// `value * scale + shift`, per channel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Normalise {
     scale: [f32; 3],
@@ -11,18 +11,18 @@ pub struct Normalise {
 }
 
 impl Normalise {
-    /// Mean and standard deviation on the 0..255 scale.
+    /// From mean and standard deviation on the 0..255 scale.
     pub fn new(mean: [f32; 3], std: [f32; 3]) -> Self {
         let scale = std.map(|std| 1.0 / std);
         Self { scale, shift: [0, 1, 2].map(|c| -mean[c] * scale[c]) }
     }
 
-    /// One colour.
+    /// Normalises one colour.
     pub fn colour(&self, colour: [f32; 3]) -> [f32; 3] {
         [0, 1, 2].map(|c| colour[c] * self.scale[c] + self.shift[c])
     }
 
-    /// One row of pixels into the same row of three planes.
+    /// Normalises one row of pixels into the same row of three planes.
     pub fn row(&self, row: &[Pixel], planes: [&mut [f32]; 3]) {
         let [red, green, blue] = planes;
         let [sr, sg, sb] = self.scale;
@@ -35,7 +35,7 @@ impl Normalise {
     }
 }
 
-/// Some columns of one row of a square's three planes.
+/// Some columns of one row in a square's three planes.
 pub fn planes_row(square: &mut [f32], side: usize, y: usize, columns: Range<usize>) -> [&mut [f32]; 3] {
     let (red, rest) = square.split_at_mut(side * side);
     let (green, blue) = rest.split_at_mut(side * side);

@@ -1,7 +1,7 @@
-//! Rectangles of a picture, and the pixels in them.
+//! Rectangles in a picture, and the pixels in them.
 
-/// Red, green, blue on the 0..255 scale and one unused lane: a pixel is then one vector load, which is worth more
-/// than the quarter of memory it costs.
+/// Red, green and blue on the 0..255 scale, and one unused lane. A pixel is then one vector load, which is worth the
+/// extra quarter of memory.
 pub type Pixel = [f32; 4];
 
 /// A rectangle inside a picture.
@@ -14,7 +14,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// The whole of a picture.
+    /// The whole picture.
     pub fn whole(width: usize, height: usize) -> Self {
         Self { left: 0, top: 0, width, height }
     }
@@ -29,14 +29,14 @@ impl Window {
         self.top + self.height
     }
 
-    /// `margin` pixels more on every side, as far as a picture of this size has them.
+    /// The window with `margin` more pixels on every side, as far as a picture of this size has them.
     pub fn grow(&self, margin: usize, width: usize, height: usize) -> Self {
         let (left, top) = (self.left.saturating_sub(margin), self.top.saturating_sub(margin));
         let (right, bottom) = ((self.right() + margin).min(width), (self.bottom() + margin).min(height));
         Self { left, top, width: right - left, height: bottom - top }
     }
 
-    /// Cut into pieces of at most `side` pixels a side.
+    /// The window cut into pieces of at most `side` pixels per side.
     pub fn tiles(self, side: usize) -> impl Iterator<Item = Self> {
         let columns = move || (self.left..self.right()).step_by(side);
         (self.top..self.bottom()).step_by(side).flat_map(move |top| {
@@ -51,12 +51,12 @@ impl Window {
     }
 }
 
-/// A transform that makes one window of its result, a row at a time. What it needs for every row alike it has
-/// worked out before.
+/// A transform that makes one window of its result, row by row. Whatever is the same for every row has been computed
+/// beforehand.
 pub trait Rows {
     fn window(&self) -> Window;
 
-    /// Row `i` of the window; `out` is as wide as the window.
+    /// Makes row `i` of the window; `out` is as wide as the window.
     fn row(&mut self, i: usize, out: &mut [Pixel]);
 }
 
@@ -73,7 +73,7 @@ impl Patch {
         Self { window: Window::whole(0, 0), data: Vec::new() }
     }
 
-    /// Keeps what a transform makes, in the memory of what was here before.
+    /// Stores what a transform makes, reusing this patch's memory.
     pub fn fill(&mut self, mut rows: impl Rows) {
         self.window = rows.window();
         self.data.resize(self.window.width * self.window.height, Pixel::default());

@@ -1,9 +1,9 @@
-//! Another size: bilinear for pictures, nearest for labels, both as `cv2.resize` does it.
+//! Resizing: bilinear for pictures, nearest neighbour for labels, both as `cv2.resize` does it.
 
 use super::{Pixel, Rows, Window};
 use crate::{Image, LabelMap};
 
-/// How one axis is resized: its length before and after, and how far the source moves for one step of the result.
+/// How one axis is resized: its length before and after, and the source distance per step of the result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
     pub from: usize,
@@ -12,20 +12,20 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// To a length (`cv2.resize` with `dsize`).
+    /// Resizes to a length (`cv2.resize` with `dsize`).
     pub fn to_length(from: usize, to: usize) -> Self {
-        // OpenCV divides twice, and nearest neighbour sees the last bit of it.
+        // OpenCV divides twice, and nearest neighbour depends on the last bit.
         Self { from, to, step: 1.0 / (to as f64 / from as f64) }
     }
 
-    /// By a factor (`cv2.resize` with `fx`): the length is rounded, half to even, but the step is the factor's own.
-    /// At least one pixel stays.
+    /// Resizes by a factor (`cv2.resize` with `fx`). The length is rounded, half to even, but the step is exactly the
+    /// factor's. At least one pixel remains.
     pub fn by_factor(from: usize, factor: f64) -> Self {
         let to = (from as f64 * factor).round_ties_even().max(1.0) as usize;
         Self { from, to, step: 1.0 / factor }
     }
 
-    /// The source index on the low side of each result index, and the weight of its right neighbour. At the borders
+    /// For each result index, the lower of its two source indices and the weight of the upper one. At the borders
     /// the weight is zero: the outermost pixel is repeated.
     pub fn linear(&self, start: usize, length: usize) -> Vec<Tap> {
         let last = self.from - 1;
@@ -50,7 +50,7 @@ impl Axis {
     }
 }
 
-/// Between pixel `low` and the next one, `weight` of the way.
+/// Interpolates between pixel `low` and the next one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tap {
     pub low: usize,
@@ -59,19 +59,19 @@ pub struct Tap {
 
 /// A window of a resized picture.
 ///
-/// Rows are mixed first, straight from the 8-bit source, because that is a plain vector loop; then columns are picked,
-/// two loads a pixel.
+/// Rows are mixed first, straight from the 8-bit source, because that is a plain vector loop. Then columns are
+/// picked, with two loads per pixel.
 pub struct Bilinear<'a> {
     image: &'a Image,
     window: Window,
     lines: Vec<Tap>,
-    /// `low` counts values of `mixed`.
+    /// `low` is an index into the values of `mixed`.
     columns: Vec<Tap>,
-    /// First source column, and number of source columns, that are read.
+    /// The first source column that is read, and how many are read.
     first: usize,
     reach: usize,
-    /// A row between two of the source: a column more than the taps start at (their right neighbour, or nothing
-    /// where the weight is 0), and a value more, so that a pixel can be read as four.
+    /// A row between two source rows. It has one more column than the taps start at (their right neighbour, unused
+    /// where the weight is 0) and one more value, so that a pixel can be read as four values.
     mixed: Vec<f32>,
 }
 

@@ -1,8 +1,8 @@
-//! Rotation about the middle on an unchanged canvas, as `cv2.warpAffine` with `getRotationMatrix2D` does it.
+//! Rotation about the centre on a canvas of the same size, as `cv2.warpAffine` with `getRotationMatrix2D` does it.
 //!
-//! Coordinates are exact, as in OpenCV 5 and in our golden data; older versions rounded them to 1/32 pixel, which
-//! changes a photo by up to 2 grey levels. We count in 2^-32 of a pixel: that is exact enough, makes a floor a
-//! shift, and gives a window the very numbers that the whole picture would get.
+//! Coordinates are exact, as in OpenCV 5 and in our golden data. Older versions rounded them to 1/32 pixel, which
+//! changes a photo by up to 2 grey levels. We count in units of 2^-32 pixel. That is exact enough, turns a floor into
+//! a shift, and gives a window exactly the numbers that the whole picture would get.
 
 use super::{Patch, Pixel, Rows, Window};
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub struct Rotation {
     y: Line,
 }
 
-/// One source coordinate as a function of the place in the result, in 2^-32 pixels.
+/// One source coordinate as a function of the position in the result, in units of 2^-32 pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Line {
     across: i64,
@@ -29,7 +29,7 @@ struct Line {
 }
 
 impl Rotation {
-    /// Counter-clockwise, about (width / 2, height / 2).
+    /// Rotates counter-clockwise about (width / 2, height / 2).
     pub fn new(width: usize, height: usize, degrees: f64) -> Self {
         let (sin, cos) = degrees.to_radians().sin_cos();
         let (cx, cy) = (width as f64 / 2.0, height as f64 / 2.0);
@@ -41,8 +41,8 @@ impl Rotation {
         Self { width, height, x: line(cos, -sin, cx), y: line(sin, cos, cy) }
     }
 
-    /// The part of the unrotated picture that a window of the rotated one reads. It is empty if the window sees
-    /// nothing but border.
+    /// The part of the unrotated picture that is read for a window of the rotated one. It is empty if the window
+    /// shows only border.
     pub fn reach(&self, window: Window) -> Window {
         let span = |line: Line, length: usize| {
             let (low, high) = line.range(window);
@@ -60,8 +60,8 @@ impl Rotation {
         Rotated { rotation: self, source, window, border: [r, g, b, 0.0] }
     }
 
-    /// The pixel of the unrotated picture nearest to each pixel of a window's row, where there is one: the columns
-    /// of the window that have one, and source column and row of each.
+    /// For each pixel in a window's row, the nearest pixel of the unrotated picture. Returns the columns of the
+    /// window that have one, and the source column and row of each.
     pub fn nearest(
         &self,
         window: Window,
@@ -77,7 +77,7 @@ impl Rotation {
         (columns, (0..count).map(place))
     }
 
-    /// The place in the unrotated picture that a pixel of the rotated one shows.
+    /// The position in the unrotated picture that a pixel of the rotated picture shows.
     #[cfg(test)]
     pub fn source(&self, x: usize, y: usize) -> (f64, f64) {
         let pixels = |line: Line| line.at(x, y) as f64 / ONE as f64;
@@ -121,7 +121,7 @@ impl Rows for Rotated<'_> {
     fn row(&mut self, i: usize, out: &mut [Pixel]) {
         let rotation = self.rotation;
         let (x, y) = rotation.row_start(self.window, i);
-        // Where a pixel mixes any pixel of the picture, and where it mixes nothing else.
+        // Where a pixel mixes at least one picture pixel, and where it mixes only picture pixels.
         let touched = rotation.columns(x, y, (-ONE, ONE), out.len());
         let inside = rotation.columns(x, y, (0, 0), out.len());
         let inside = if inside.is_empty() { touched.start..touched.start } else { inside };
@@ -135,7 +135,7 @@ impl Rows for Rotated<'_> {
 }
 
 impl Rotated<'_> {
-    /// Pixels whose four neighbours are all inside the picture: no questions asked.
+    /// Pixels whose four neighbours all lie inside the picture, so that no check is needed.
     fn mix(&self, (mut x, mut y): (i64, i64), out: &mut [Pixel]) {
         let Patch { window, data } = self.source;
         x -= (window.left as i64) << BITS;
@@ -150,7 +150,7 @@ impl Rotated<'_> {
         }
     }
 
-    /// A pixel some of whose four neighbours may be border.
+    /// A pixel that may have border among its four neighbours.
     fn mix_at_border(&self, (x, y): (i64, i64)) -> Pixel {
         let Rotation { width, height, .. } = *self.rotation;
         let pixel = |dx: i64, dy: i64| {
@@ -171,7 +171,7 @@ impl Line {
         self.start + x as i64 * self.across + y as i64 * self.down
     }
 
-    /// Smallest and largest value in a window: they lie in its corners.
+    /// Smallest and largest value in a window; they lie in its corners.
     fn range(&self, window: Window) -> (i64, i64) {
         let (right, bottom) = (window.right().max(1) - 1, window.bottom().max(1) - 1);
         let corners =
@@ -199,7 +199,7 @@ fn bilinear([[a, b], [c, d]]: [[Pixel; 2]; 2], x: f32, y: f32) -> Pixel {
     [lane(0), lane(1), lane(2), lane(3)]
 }
 
-/// The steps `i` in `0..count` for which `start + i * step` lies in `target`. They are neighbours.
+/// The steps `i` in `0..count` for which `start + i * step` lies in `target`. They are consecutive.
 fn steps_within(start: i64, step: i64, target: Range<i64>, count: i64) -> Range<i64> {
     // The number of steps it takes to reach a value, rounded up; `step` is positive.
     let until = |value: i64, start: i64, step: i64| (value - start + step - 1).div_euclid(step);
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_quarter_turn_goes_counter_clockwise_about_the_middle() {
-        // (width / 2, height / 2) is a corner of pixels, so the turned picture is one pixel low.
+        // (width / 2, height / 2) is a corner between pixels, so the rotated picture lies one pixel too low.
         let rotation = Rotation::new(4, 4, 90.0);
         let places = |row| {
             let (columns, places) = rotation.nearest(Window::whole(4, 4), row);

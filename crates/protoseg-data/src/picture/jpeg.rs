@@ -1,8 +1,9 @@
-//! JPEG by libjpeg-turbo's own code (mozjpeg is a fork of it), for the very pixels that OpenCV and PIL read.
+//! Decodes JPEGs with libjpeg-turbo's own code (mozjpeg is a fork of it), for exactly the pixels that OpenCV and PIL
+//! read.
 //!
-//! The standard leaves the inverse transform and the upsampling of colour open, and the decoder of the `image` crate
-//! chose otherwise: one pixel in five differs, by up to 5 levels, which moves a network's scores. What was learned
-//! from libjpeg-turbo's pixels should be shown its pixels.
+//! The standard does not fix the inverse transform and the upsampling of colour. The decoder of the `image` crate
+//! made other choices: one pixel in five differs, by up to 5 levels, which changes a network's scores. A network that
+//! was trained on libjpeg-turbo's pixels should see its pixels.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,32 +13,32 @@ use mozjpeg_sys::{jpeg_common_struct, jpeg_error_mgr};
 
 use crate::Size;
 
-/// A picture in RGB, as its file has it: not yet turned.
+/// A picture in RGB as its file has it, before the EXIF orientation turns it.
 pub struct Decoded {
     pub data: Vec<u8>,
     pub state: State,
 }
 
-/// What the library's warnings say about a file. Oddities of the header do not count.
+/// What the library's warnings say about a file. Oddities in the header do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// As far as the library can tell; stray bytes before the end mark are common and cost nothing.
+    /// No damage that the library can see. Stray bytes before the end mark are common and do no harm.
     Sound,
-    /// It warned before the first pixel. That is when it reads a progressive file, all of it, so that a damaged scan
-    /// and stray bytes are not told apart.
+    /// It warned before the first pixel. It does so while it reads all of a progressive file, where it does not tell
+    /// a damaged scan from stray bytes.
     Doubtful,
-    /// It warned while it made pixels: some are made up.
+    /// It warned while it made pixels: some of them are made up.
     Damaged,
 }
 
-/// Decodes a JPEG of the size that its header says; `None` where the library refuses it. Nothing is printed, and no
-/// panic gets out.
+/// Decodes a JPEG of the size given in its header; `None` if the library refuses it. Nothing is printed, and no panic
+/// escapes.
 pub fn decode(bytes: &[u8], size: Size) -> Option<Decoded> {
     // The library reports failures by unwinding (without the panic hook); nothing outside the closure is shared.
     catch_unwind(AssertUnwindSafe(|| {
         let decoder = Decompress::with_err(quiet_errors()).from_mem(bytes).ok()?;
         WARNED.set(false);
-        // Gray becomes RGB by itself; CMYK is left to us.
+        // Gray becomes RGB automatically; CMYK is left to us.
         let is_cmyk = matches!(decoder.color_space(), ColorSpace::JCS_CMYK | ColorSpace::JCS_YCCK);
         let target = if is_cmyk { ColorSpace::JCS_CMYK } else { ColorSpace::JCS_RGB };
         let mut decoder = decoder.to_colorspace(target).ok()?;
@@ -58,18 +59,18 @@ pub fn decode(bytes: &[u8], size: Size) -> Option<Decoded> {
 }
 
 thread_local! {
-    /// Whether the library warned; its handler has no other way to tell.
+    /// Whether the library warned; its handler has no other way to report it.
     static WARNED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Handlers that note warnings and leave by unwinding on errors. Why it was one is not kept: who calls us asks
-/// another decoder then, and that one says why.
+/// Handlers that record warnings and leave by unwinding on errors. The reason for an error is not kept: the caller
+/// then asks another decoder, which reports it.
 fn quiet_errors() -> jpeg_error_mgr {
     extern "C-unwind" fn leave(_: &mut jpeg_common_struct) {
         resume_unwind(Box::new(()));
     }
     extern "C-unwind" fn note(_: &mut jpeg_common_struct, level: i32) {
-        // Below zero are warnings, from there on traces.
+        // Values below zero are warnings, the others are traces.
         if level < 0 {
             WARNED.set(true);
         }
@@ -93,7 +94,7 @@ fn quiet_errors() -> jpeg_error_mgr {
     }
 }
 
-/// The inks are stored inverted, as Adobe writes them; this is OpenCV's arithmetic.
+/// The inks are stored inverted, as Adobe writes them. The arithmetic is OpenCV's.
 fn rgb_of_cmyk(data: &[u8]) -> Vec<u8> {
     let colour = |ink: u8, black: u8| {
         let (ink, black) = (u32::from(ink), u32::from(black));
@@ -103,8 +104,8 @@ fn rgb_of_cmyk(data: &[u8]) -> Vec<u8> {
     pixels.flat_map(|pixel| [0, 1, 2].map(|ink| colour(pixel[ink], pixel[3]))).collect()
 }
 
-/// Whether a JPEG goes on to its end mark. Decoders fill what is missing with gray, so we walk over the segments
-/// ourselves. Anything odd counts as whole: the decoder has the last word on it.
+/// Whether a JPEG reaches its end mark. Decoders fill missing parts with gray, so we walk over the segments
+/// ourselves. Anything odd counts as whole: the decoder decides.
 pub fn is_whole(bytes: &[u8]) -> bool {
     const START_OF_SCAN: u8 = 0xDA;
     const END: u8 = 0xD9;
@@ -127,7 +128,7 @@ pub fn is_whole(bytes: &[u8]) -> bool {
         if marker == END {
             return true;
         }
-        // A segment says its own length; what follows a scan's header is searched for the next marker above.
+        // A segment gives its own length; after a scan's header, the next marker is searched for above.
         let Some(length) = bytes.get(at..at + 2) else { return false };
         let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
         if length < 2 && marker != START_OF_SCAN {

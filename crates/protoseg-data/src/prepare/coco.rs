@@ -1,7 +1,7 @@
-//! COCO-20^i: the instances of COCO as one label map an image, ids 1 to 80 by rising category id.
+//! COCO-20^i: COCO's instances as one label map per image, ids 1 to 80 in ascending order of category id.
 //!
-//! Images without any instance are left out: they have no foreground. Crowds become 255, as [`crate::reader::coco`]
-//! has it.
+//! Images without instances are left out, because they have no foreground. Crowds become 255, as in
+//! [`crate::reader::coco`].
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::reader::coco::{CocoDataset, CocoSplit, find_splits, open};
 use crate::{DataError, Dataset, Split, files};
 
 /// Builds COCO-20^i in `out` from COCO's folder (`annotations/instances_train2014.json`, `instances_val2014.json`,
-/// and the images in `train2014`, `val2014`; 2017 does as well).
+/// and the images in `train2014`, `val2014`; the 2017 files work as well).
 pub fn prepare_coco(
     coco: &Path,
     out: &Path,
@@ -54,7 +54,7 @@ pub fn prepare_coco(
 
 type Pair = (String, String);
 
-/// Images of a split that hold an instance.
+/// The images of a split that hold at least one instance.
 fn labelled<'a>(dataset: &'a CocoDataset, split: &'a Split) -> impl Iterator<Item = usize> + 'a {
     split.samples.iter().copied().filter(|&index| dataset.n_instances(index) > 0)
 }

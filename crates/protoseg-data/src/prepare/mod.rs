@@ -1,7 +1,8 @@
-//! From the original archives to lists and label maps that every run reads.
+//! Turns the original archives into lists and label maps that every run reads.
 //!
-//! A prepared folder holds index PNGs, `train.txt` and `val.txt` with `image label` pairs, and `protoseg.toml`,
-//! which is written last: an interrupted preparation is never taken for a whole one. Images stay where they are.
+//! A prepared folder holds index PNGs, `train.txt` and `val.txt` with `image label` pairs, and `protoseg.toml`. The
+//! latter is written last, so an interrupted preparation is never mistaken for a complete one. Images stay where they
+//! are.
 
 mod coco;
 mod pascal;
@@ -16,16 +17,16 @@ pub use pascal::prepare_pascal;
 use crate::benchmark::SPEC_FILE;
 use crate::{DataError, files};
 
-/// What was made.
+/// What was prepared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Prepared {
     /// The file to open next.
     pub spec: PathBuf,
     pub train_images: usize,
     pub val_images: usize,
-    /// Label maps written.
+    /// Number of label maps written.
     pub labels: usize,
-    /// Pixels that instances of two or more classes claim; the smaller instance has them.
+    /// Pixels that instances of two or more classes claim; they go to the smaller instance.
     pub overlapped_pixels: u64,
 }
 
@@ -50,7 +51,7 @@ struct Splits<'a> {
     val: &'a str,
 }
 
-/// Refuses a folder that is already prepared, unless forced; makes it otherwise.
+/// Creates the folder; refuses one that is already prepared, unless forced.
 fn claim(out: &Path, force: bool) -> Result<(), DataError> {
     let spec = out.join(SPEC_FILE);
     if spec.exists() {
@@ -62,7 +63,7 @@ fn claim(out: &Path, force: bool) -> Result<(), DataError> {
     files::create_dir(out)
 }
 
-/// Refuses a name from a file that would lead out of the folder it is written under.
+/// Refuses a name from a file if it would lead out of the folder that is written to.
 fn stay_inside(path: &Path, name: &str) -> Result<(), DataError> {
     use std::path::Component::{CurDir, Normal};
     match Path::new(name).components().all(|part| matches!(part, Normal(_) | CurDir)) {
@@ -71,7 +72,7 @@ fn stay_inside(path: &Path, name: &str) -> Result<(), DataError> {
     }
 }
 
-/// Writes both lists of `image label` lines and, last, the description.
+/// Writes both lists of `image label` lines and then the description.
 fn finish(
     out: &Path,
     name: &str,

@@ -1,7 +1,7 @@
-//! Pascal-5^i: VOC 2012 and SBD together.
+//! Pascal-5^i: VOC 2012 and SBD combined.
 //!
-//! Training images are those of VOC's train list and of SBD's train and val lists, without VOC's val list: 10,582.
-//! Validation is VOC's val list: 1,449. An image that VOC labels keeps VOC's label; others get SBD's.
+//! The training images are those of VOC's train list and SBD's train and val lists, minus VOC's val list: 10,582. The
+//! validation images are VOC's val list: 1,449. An image that VOC labels keeps VOC's labels; others get SBD's.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::progress::{Counter, Progress};
 use crate::reader::voc::{VOC_CLASSES, find_tree, read_stems};
 use crate::{DataError, files};
 
-/// Builds Pascal-5^i in `out` from VOC's tree and SBD's (`dataset/cls/*.mat`, `dataset/train.txt`,
+/// Builds Pascal-5^i in `out` from the folders of VOC and SBD (`dataset/cls/*.mat`, `dataset/train.txt`,
 /// `dataset/val.txt`).
 pub fn prepare_pascal(
     voc: &Path,

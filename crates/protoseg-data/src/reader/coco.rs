@@ -1,7 +1,8 @@
-//! COCO's instance JSON: polygons, run-length masks packed or not, crowds (which become "no label").
+//! COCO's instance JSON: polygons, run-length masks (packed or plain), and crowds, which become "no label".
 //!
-//! The id of a class is the place of its category by rising category id, from 1; 0 is the background. All parts of an
-//! instance are filled ([`crate::region`]); where instances overlap, [`crate::shapes`] has the rule.
+//! A class's id is the position of its category in ascending order of category id, starting at 1; 0 is the
+//! background. All parts of an instance are filled ([`crate::region`]). [`crate::shapes`] has the rule for
+//! overlapping instances.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::rle::{decode_runs, unpack_runs};
 use crate::shapes::{Labels, Shape, paint};
 use crate::{DataError, Size, files};
 
-/// One JSON file with the folder of its images.
+/// One JSON file and the folder of its images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CocoSplit {
     pub name: String,
@@ -31,7 +32,7 @@ pub struct CocoDataset {
     records: Vec<Record>,
 }
 
-/// The instances of one sample in the order of their ids.
+/// The instances of one sample in ascending order of their ids.
 struct Record {
     size: Size,
     instances: Vec<Instance>,
@@ -43,8 +44,9 @@ struct Instance {
     segmentation: Segmentation,
 }
 
-/// The JSON files of a folder: `annotations/instances_SPLIT.json` (as COCO and CVAT have them) or
-/// `SPLIT/_annotations.coco.json` (as Roboflow has them). Images lie in `SPLIT`, `images/SPLIT`, `images`, or beside.
+/// Finds the JSON files of a folder: `annotations/instances_SPLIT.json` (as in COCO and CVAT) or
+/// `SPLIT/_annotations.coco.json` (as in Roboflow). Images are in `SPLIT`, `images/SPLIT`, `images`, or beside the
+/// JSON.
 pub fn find_splits(root: &Path) -> Result<Vec<CocoSplit>, DataError> {
     let mut splits = Vec::new();
     let annotations = root.join("annotations");
@@ -71,13 +73,14 @@ pub fn find_splits(root: &Path) -> Result<Vec<CocoSplit>, DataError> {
         }
     }
     if splits.is_empty() {
-        let hint = "put the instance JSON here, one file a split".to_string();
+        let hint = "put the instance JSON here, one file per split".to_string();
         return Err(DataError::Missing { path: annotations.join(format!("instances_{ALL}.json")), hint });
     }
     Ok(splits)
 }
 
-/// Opens the JSON files of a data set. `background` says whether what no instance holds is background or "no label".
+/// Opens the JSON files of a data set. `background` says whether pixels outside all instances are background or
+/// "no label".
 pub fn open(name: &str, splits: &[CocoSplit], background: bool) -> Result<CocoDataset, DataError> {
     let mut roots = Vec::new();
     let mut categories: BTreeMap<u64, String> = BTreeMap::new();
@@ -170,7 +173,7 @@ impl CocoDataset {
         Ok(())
     }
 
-    /// The number of instances of a sample, crowds included.
+    /// The number of instances in a sample, including crowds.
     pub fn n_instances(&self, index: usize) -> usize {
         self.records[index].instances.len()
     }
@@ -191,7 +194,7 @@ impl Dataset for CocoDataset {
                     instance.id, self.contents.samples[index].name
                 ),
                 reason,
-                hint: "mend or remove this annotation",
+                hint: "correct or remove this annotation",
             })?;
             Ok(Shape { label: instance.label, region, beneath: instance.label == IGNORE })
         });

@@ -42,10 +42,10 @@ pub(super) struct Annotation {
 /// How the pixels of an instance are given. Corners are kept in single precision: a large file has tens of millions.
 #[derive(Debug, Default, PartialEq)]
 pub(super) enum Segmentation {
-    /// A box only.
+    /// Only a box.
     #[default]
     None,
-    /// `[x, y, x, y, ...]` of each part.
+    /// `[x, y, x, y, ...]` for each part.
     Polygons(Vec<Vec<f32>>),
     /// `size` is (height, width).
     Runs { size: (usize, usize), counts: Counts },

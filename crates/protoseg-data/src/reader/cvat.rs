@@ -1,7 +1,7 @@
 //! CVAT's "Segmentation mask 1.1" export: `labelmap.txt` (`name:r,g,b::`), colour masks in `SegmentationClass`,
 //! lists in `ImageSets/Segmentation`, and images in `JPEGImages` (export with "save images", or put them there).
 //!
-//! The id of a class is its place in `labelmap.txt`; the class called `background` is the background.
+//! A class's id is its position in `labelmap.txt`; the class called `background` is the background.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::palette::{ColorMap, read_label_map};
 /// The label map of an export.
 pub const LABEL_MAP: &str = "labelmap.txt";
 
-/// Opens the export, unpacked.
+/// Opens the unpacked export.
 pub fn open(root: &Path) -> Result<MaskDataset, DataError> {
     let images = root.join("JPEGImages");
     if !images.is_dir() {
@@ -28,7 +28,7 @@ pub fn open(root: &Path) -> Result<MaskDataset, DataError> {
     voc::open_tree(root, "cvat", classes, MaskKind::Color(colors))
 }
 
-/// The classes of a label map file, by place, with their colours.
+/// The classes in a label map file by position, with their colours.
 pub(crate) fn read_colored_names(path: &Path) -> Result<(Vec<(ClassId, String)>, ColorMap), DataError> {
     let entries = read_label_map(path)?;
     let (names, colors): (Vec<String>, Vec<[u8; 3]>) = entries.into_iter().unzip();

@@ -1,9 +1,9 @@
-//! Plain folders: `images/` and `masks/` (or `labels/`), a mask named like its image but for the ending.
+//! Plain folders: `images/` and `masks/` (or `labels/`). A mask has the name of its image, with any extension.
 //!
-//! Classes come from `classes.txt` (one name a line, the id is the line's place from 0; index masks) or from a
-//! label map `labelmap.txt` (`name:r,g,b::`; colour masks). Splits come from `train.txt`, `val.txt`, `test.txt`
-//! (one image name a line, the ending may be left out), or from folders: `images/train` and `masks/train`, or
-//! `train/images` and `train/masks`. Without any, one split called `all` holds everything.
+//! Classes come from `classes.txt` (index masks; one name per line, the id is the line's position from 0) or from a
+//! label map `labelmap.txt` (colour masks; `name:r,g,b::`). Splits come from `train.txt`, `val.txt` and `test.txt`
+//! (one image name per line, with or without extension), or from folders: `images/train` and `masks/train`, or
+//! `train/images` and `train/masks`. Without any of these, one split called `all` holds everything.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::{ALL, DEFAULT_IGNORE, folder_name, named_classes, number};
 use crate::dataset::{Contents, MaskDataset, MaskKind, Sample, Split};
 use crate::{DataError, files};
 
-/// What a folder data set is made of; all but the root may be left to the layout.
+/// What a folder data set consists of. Everything except the root may be left to the layout.
 #[derive(Clone, Debug)]
 pub struct FolderOptions {
     pub name: String,
@@ -23,14 +23,14 @@ pub struct FolderOptions {
     /// The folders of images and masks.
     pub images: Option<PathBuf>,
     pub masks: Option<PathBuf>,
-    /// The classes with what their masks hold.
+    /// The classes, and what their masks hold.
     pub classes: Option<(ClassTable, MaskKind)>,
     /// Names of splits with their lists of image names.
     pub lists: Vec<(String, PathBuf)>,
 }
 
 impl FolderOptions {
-    /// Everything as the layout has it.
+    /// Leaves everything to the layout.
     pub fn new(root: &Path) -> Self {
         Self {
             name: folder_name(root, "folder"),
@@ -84,7 +84,7 @@ pub fn open(options: FolderOptions) -> Result<MaskDataset, DataError> {
     Ok(MaskDataset { contents: Contents { name, classes, samples, splits }, masks: mask_kind })
 }
 
-/// The class names of a folder with what its masks hold: `labelmap.txt` with its colours, or `classes.txt`.
+/// The class names of a folder, and what its masks hold: `labelmap.txt` with its colours, or `classes.txt`.
 pub(crate) fn find_names(root: &Path) -> Result<FoundNames, DataError> {
     let path = root.join(LABEL_MAP);
     if path.is_file() {
@@ -93,7 +93,7 @@ pub(crate) fn find_names(root: &Path) -> Result<FoundNames, DataError> {
     }
     let path = root.join("classes.txt");
     if !path.is_file() {
-        let hint = "write one class name a line, the first for id 0 (`background` if that is what 0 means); \
+        let hint = "write one class name per line, the first for id 0 (`background` if that is what 0 means); \
                     for colour masks write `labelmap.txt` instead";
         return Err(DataError::Missing { path, hint: hint.to_string() });
     }
@@ -101,7 +101,7 @@ pub(crate) fn find_names(root: &Path) -> Result<FoundNames, DataError> {
     Ok(FoundNames { path, names, masks: MaskKind::Index })
 }
 
-/// Class names as a file has them.
+/// Class names as read from a file.
 pub(crate) struct FoundNames {
     pub path: PathBuf,
     pub names: Vec<(ClassId, String)>,
@@ -117,7 +117,7 @@ fn find_masks(root: &Path) -> Result<PathBuf, DataError> {
     places.into_iter().find(|place| place.is_dir()).ok_or_else(missing)
 }
 
-/// Every image with the mask of its name; a mask that is not there keeps the name it should have.
+/// Every image with the mask of the same name. A missing mask keeps the name it should have.
 fn pair_up(images: &Path, masks: &Path, prefix: &str) -> Result<Vec<Sample>, DataError> {
     let mut by_stem: HashMap<String, PathBuf> = HashMap::new();
     for mask in files::walk(masks, files::is_picture)? {
@@ -156,7 +156,7 @@ fn read_split(path: &Path, samples: &[Sample]) -> Result<Vec<usize>, DataError> 
     by_name.extend(samples.iter().enumerate().map(|(place, sample)| (sample.name.clone(), place)));
     let lines = files::read_lines(path)?;
     if lines.is_empty() {
-        return Err(DataError::Empty { path: path.to_path_buf(), hint: "write one image name a line" });
+        return Err(DataError::Empty { path: path.to_path_buf(), hint: "write one image name per line" });
     }
     let find = |(line, text): (usize, String)| {
         by_name.get(&text).copied().ok_or_else(|| DataError::Line {
@@ -169,7 +169,7 @@ fn read_split(path: &Path, samples: &[Sample]) -> Result<Vec<usize>, DataError> 
     lines.into_iter().map(find).collect()
 }
 
-/// One split for each first folder of the names when all images lie in folders, else one for all.
+/// One split per top-level folder if all images are in folders; otherwise one split for everything.
 fn splits_by_folder(samples: &[Sample]) -> Vec<Split> {
     let folders: Option<Vec<&str>> =
         samples.iter().map(|sample| sample.name.split_once('/').map(|(folder, _)| folder)).collect();

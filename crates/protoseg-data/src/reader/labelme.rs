@@ -1,9 +1,9 @@
-//! LabelMe: one JSON an image, beside it, with polygons, rectangles, circles and masks.
+//! LabelMe: one JSON file beside each image, with polygons, rectangles, circles and masks.
 //!
-//! Folders with JSON files in them are splits when the root has none itself. Classes come from `classes.txt` or
-//! `labels.txt` where it is there (LabelMe's `__ignore__` and `_background_` are known), else from the labels in
-//! use, sorted; id 0 is the background. Shapes labelled `__ignore__` become "no label"; points and lines have no
-//! area and are counted as empty. Overlaps are painted by the rule of [`crate::shapes`].
+//! If the root has no JSON files itself, each folder with JSON files is a split. Classes come from `classes.txt` or
+//! `labels.txt` if one exists (LabelMe's `__ignore__` and `_background_` are understood). Otherwise they are the
+//! labels in use, sorted. Id 0 is the background. Shapes labelled `__ignore__` become "no label". Points and lines
+//! have no area and are counted as empty. Overlaps follow the rule of [`crate::shapes`].
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -49,12 +49,12 @@ struct DrawnShape {
     points: Vec<(f64, f64)>,
     #[serde(default)]
     shape_type: Option<String>,
-    /// A PNG in base64, drawn with its corner at the first point.
+    /// A PNG in base64, placed with its corner at the first point.
     #[serde(default)]
     mask: Option<String>,
 }
 
-/// What opening needs of a record: not the image that may be embedded.
+/// The part of a record that opening needs: not the image that may be embedded.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Outline {
@@ -68,7 +68,7 @@ struct OutlineShape {
     label: String,
 }
 
-/// Whether JSON files lie in the folder or in the folders in it.
+/// Whether there are JSON files in the folder or its subfolders.
 pub fn is_layout(root: &Path) -> bool {
     let Ok(entries) = files::list_dir(root) else { return false };
     let holds_json = |folder: &Path| {
@@ -77,8 +77,8 @@ pub fn is_layout(root: &Path) -> bool {
     holds_json(root) || entries.iter().any(|entry| entry.is_dir() && holds_json(entry))
 }
 
-/// Opens the folder. `names` are the classes by id from 1; without, the folder has them. `background` says whether
-/// what no shape holds is background or "no label".
+/// Opens the folder. `names` are the classes by id, starting at 1; if absent, the folder defines them. `background`
+/// says whether pixels outside all shapes are background or "no label".
 pub fn open(root: &Path, names: Option<Vec<String>>, background: bool) -> Result<LabelmeDataset, DataError> {
     let mut folders = vec![(ALL.to_string(), root.to_path_buf())];
     let is_json = |path: &Path| files::has_ending(path, "json");
@@ -125,7 +125,7 @@ fn read_outline(root: &Path, path: &Path) -> Result<(Sample, Vec<String>), DataE
     let beside = folder.join(outline.image_path.replace('\\', "/"));
     let image = match !outline.image_path.is_empty() && beside.is_file() {
         true => beside,
-        // The file may have been moved or renamed together with its JSON; else the JSON itself may hold the image.
+        // The image may have been moved or renamed together with its JSON, or the JSON may hold the image itself.
         false => files::find_picture(folder, &files::stem_under(folder, path)).unwrap_or(path.to_path_buf()),
     };
     let labels = outline.shapes.into_iter().map(|shape| shape.label).collect();
@@ -154,7 +154,7 @@ impl LabelmeDataset {
         Ok((path, record))
     }
 
-    /// The label a shape paints.
+    /// The label that a shape paints.
     fn label(&self, name: &str) -> Option<u16> {
         match name {
             IGNORE_LABEL => Some(IGNORE),
@@ -240,7 +240,7 @@ fn fill(shape: &DrawnShape, path: &Path, width: usize, height: usize) -> Result<
     Ok(Region::from_polygons(&[corners], width, height))
 }
 
-/// The bytes of embedded base64. Some tools break its lines or leave the padding out.
+/// Decodes embedded base64. Some tools break its lines or leave out the padding.
 fn decode_base64(text: &str) -> Option<Vec<u8>> {
     const LENIENT: GeneralPurpose = GeneralPurpose::new(
         &STANDARD,

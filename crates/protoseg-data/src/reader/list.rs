@@ -1,7 +1,7 @@
-//! The reference's list files: one `image label` pair a line, each relative to a root.
+//! The reference's list files: one `image label` pair per line, each path relative to a root.
 //!
-//! Blanks part the two. Where paths hold blanks themselves, put a tab between them; without one, the place where both
-//! halves are files is taken.
+//! A space separates the two paths. If paths contain spaces themselves, use a tab; without one, the line is split
+//! where both halves are files.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use protoseg_core::ClassTable;
 use crate::dataset::{Contents, MaskDataset, MaskKind, Sample, SampleTable, Split};
 use crate::{DataError, files};
 
-/// What a list data set is made of.
+/// What a list data set consists of.
 #[derive(Clone, Debug)]
 pub struct ListOptions {
     pub name: String,
-    /// What the first path of a line is relative to.
+    /// What the first path on a line is relative to.
     pub image_root: PathBuf,
-    /// What the second path of a line is relative to.
+    /// What the second path on a line is relative to.
     pub label_root: PathBuf,
     /// Names of splits with their list files.
     pub lists: Vec<(String, PathBuf)>,
@@ -46,7 +46,7 @@ fn read_list(
     for (line, text) in files::read_lines(path)? {
         let Some((image, label)) = split_pair(&text, image_root, label_root) else {
             let expected =
-                "an image and a label path with a blank between them (a tab where paths hold blanks)";
+                "an image path and a label path, separated by a space (by a tab if paths contain spaces)";
             return Err(DataError::Line { path: path.to_path_buf(), line, got: text, expected });
         };
         let sample = Sample {
@@ -55,7 +55,7 @@ fn read_list(
             label: Some(label_root.join(label)),
         };
         let Some(place) = table.add(sample) else {
-            let expected = "the label that this image had further up";
+            let expected = "the same label as on an earlier line with this image";
             return Err(DataError::Line { path: path.to_path_buf(), line, got: text, expected });
         };
         places.push(place);
@@ -63,7 +63,7 @@ fn read_list(
     if places.is_empty() {
         return Err(DataError::Empty {
             path: path.to_path_buf(),
-            hint: "write one `image label` pair a line",
+            hint: "write one `image label` pair per line",
         });
     }
     Ok(places)

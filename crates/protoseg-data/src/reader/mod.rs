@@ -1,4 +1,4 @@
-//! Readers, one module a format. Each `open` returns a [`crate::Dataset`].
+//! Readers, one module per format. Each `open` returns a [`crate::Dataset`].
 
 use std::path::Path;
 
@@ -17,14 +17,14 @@ pub mod scenes;
 pub mod voc;
 pub mod yolo;
 
-/// The value that means "no label" in 8-bit masks unless a data set says otherwise.
+/// The value that means "no label" in 8-bit masks, unless a data set says otherwise.
 pub const DEFAULT_IGNORE: [u16; 1] = [255];
 
-/// The name of the only split of a data set that has none.
+/// The name of the only split of a data set that defines no splits.
 pub const ALL: &str = "all";
 
-/// The classes of a format that draws shapes: ids from 1 in the order of the names, and 0 for what no shape holds
-/// where that is background (else it is "no label").
+/// The classes of a format that draws shapes: ids from 1 in the order of the names. Pixels outside all shapes are
+/// background (id 0) or "no label".
 pub(crate) fn drawn_classes<S: AsRef<str>>(
     names: &[S],
     background: bool,
@@ -38,7 +38,7 @@ pub(crate) fn drawn_classes<S: AsRef<str>>(
     ClassTable::new(rest.into_iter().chain(drawn), background.then_some(ClassTable::BACKGROUND), ignore)
 }
 
-/// Classes by id, a class called `background` being the background; `path` is for errors.
+/// Classes by id; a class called `background` is the background. `path` is for errors.
 pub(crate) fn named_classes(
     path: &Path,
     names: Vec<(ClassId, String)>,
@@ -49,13 +49,13 @@ pub(crate) fn named_classes(
         .map_err(|source| DataError::Classes { path: path.to_path_buf(), source })
 }
 
-/// Names with their places as ids. Places beyond what an id can be become one that [`ClassTable`] refuses.
+/// Names with their positions as ids. Positions too large for an id become one that [`ClassTable`] refuses.
 pub(crate) fn number(names: Vec<String>) -> Vec<(ClassId, String)> {
     let id = |place| ClassId(u16::try_from(place).unwrap_or(u16::MAX));
     names.into_iter().enumerate().map(|(place, name)| (id(place), name)).collect()
 }
 
-/// The name of a folder, for a data set that has no other.
+/// The name of a folder, for a data set without a name.
 pub(crate) fn folder_name(root: &Path, otherwise: &str) -> String {
     root.file_name().map_or_else(|| otherwise.to_string(), |name| name.to_string_lossy().into_owned())
 }

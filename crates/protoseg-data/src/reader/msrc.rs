@@ -1,6 +1,6 @@
-//! MSRC-21 as one folder: `classes.txt` (one name a line, the id is the line's place from 0), `train.txt` and
-//! `test.txt` (or `val.txt`) with `image label` pairs, index masks with 255 for "no label", and no background. Any
-//! data set of this layout can be read; `folds.txt` holds its folds, one a line.
+//! MSRC-21 in one folder: `classes.txt` (one name per line, the id is the line's position from 0), `train.txt` and
+//! `test.txt` (or `val.txt`) with `image label` pairs, and index masks with 255 for "no label". There is no
+//! background. Any data set with this layout can be read. `folds.txt` holds its folds, one per line.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ pub fn open(root: &Path) -> Result<MaskDataset, DataError> {
     })
 }
 
-/// The folds in the folder's `folds.txt`; without one, a single fold without novel classes.
+/// The folds in the folder's `folds.txt`; without the file, a single fold without novel classes.
 pub fn read_folds(root: &Path, table: &ClassTable) -> Result<Vec<Fold>, DataError> {
     let path = root.join("folds.txt");
     let scheme = match path.is_file() {

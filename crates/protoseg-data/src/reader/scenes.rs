@@ -1,4 +1,4 @@
-//! Scenes, the data set that needs no files: samples are drawn when they are asked for.
+//! Scenes, the data set that needs no files: samples are drawn on demand.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -12,17 +12,17 @@ use crate::{Contents, DataError, Dataset, Sample, Split};
 /// The name of the data set.
 pub const NAME: &str = "scenes";
 
-/// Scenes to learn from, scenes to evaluate on, and the seeds of their worlds.
+/// Number of scenes to train on, number to evaluate on, and the seeds of their worlds.
 const SPLITS: [(&str, usize, u64); 2] = [("train", 2400, 1), ("val", 300, 2)];
 const WIDTH: usize = 128;
 const HEIGHT: usize = 128;
 const N_FOLDS: usize = 4;
 
-/// One pixel in twenty: below, a thing is too small or too hidden to be anybody's example.
+/// One pixel in twenty. Things smaller than this are too small or too hidden to be an example.
 pub const MIN_SUPPORT_PIXELS: u64 = (WIDTH * HEIGHT / 20) as u64;
 
-/// The embedded world as a data set. A scene is drawn when it is first asked for and kept, at 80 KiB each: a training
-/// run comes back to it every epoch.
+/// The embedded world as a data set. A scene is drawn on first use and kept, at 80 KiB each, because a training run
+/// needs it again every epoch.
 pub struct ScenesDataset {
     contents: Contents,
     drawn: Vec<OnceLock<(Image, IdMap)>>,

@@ -1,8 +1,8 @@
 //! The Pascal VOC tree: `JPEGImages`, `ImageSets/Segmentation/*.txt`, and masks in `SegmentationClassAug` (VOC and
-//! SBD together, where somebody merged them) or `SegmentationClass`.
+//! SBD merged, if somebody did so) or `SegmentationClass`.
 //!
-//! Splits are the lists. The lists `trainaug` and `train_aug` are both called `train_aug`; where masks are
-//! augmented and no such list is there, it is made: every augmented mask that is not in `val`.
+//! Every list is a split. The lists `trainaug` and `train_aug` are both called `train_aug`. If there are augmented
+//! masks but no such list, the split holds every augmented mask that is not in `val`.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -38,10 +38,10 @@ pub const VOC_CLASSES: [&str; 21] = [
     "tvmonitor",
 ];
 
-/// The name of the split of VOC's and SBD's training images together.
+/// The name of the split with VOC's and SBD's training images.
 pub const TRAIN_AUG: &str = "train_aug";
 
-/// The folder with `JPEGImages`, at `root` or where the archive puts it.
+/// The folder with `JPEGImages`: `root` itself, or where the archive puts it.
 pub fn find_tree(root: &Path) -> Result<PathBuf, DataError> {
     let places = ["", "VOC2012", "VOCdevkit/VOC2012", "VOCtrainval_11-May-2012/VOCdevkit/VOC2012"];
     let trees = places.iter().map(|place| root.join(place));
@@ -60,7 +60,7 @@ pub fn open(root: &Path) -> Result<MaskDataset, DataError> {
     open_tree(&tree, "voc2012", classes, MaskKind::Index)
 }
 
-/// Opens any data set in the layout of VOC.
+/// Opens any data set with VOC's layout.
 pub fn open_tree(
     tree: &Path,
     name: &str,
@@ -84,14 +84,14 @@ pub fn open_tree(
         let name = if stem == "trainaug" { TRAIN_AUG.to_string() } else { stem };
         let stems = read_stems(&path)?;
         if stems.is_empty() {
-            return Err(DataError::Empty { path, hint: "write one image name a line" });
+            return Err(DataError::Empty { path, hint: "write one image name per line" });
         }
         splits.push(Split { name, samples: add(stems, &mut table) });
     }
     if splits.is_empty() {
         return Err(DataError::Empty {
             path: lists_dir,
-            hint: "add a list such as `train.txt`, one image name a line",
+            hint: "add a list such as `train.txt`, with one image name per line",
         });
     }
     if augmented.is_dir() && splits.iter().all(|split| split.name != TRAIN_AUG) {
@@ -111,7 +111,8 @@ pub fn open_tree(
     })
 }
 
-/// The image names of a list, one a line; of an `image label` pair the image counts, without folder and ending.
+/// The image names in a list, one per line. Of an `image label` pair it takes the image, without folder and
+/// extension.
 pub(crate) fn read_stems(path: &Path) -> Result<Vec<String>, DataError> {
     let lines = files::read_lines(path)?;
     Ok(lines.into_iter().map(|(_, line)| line_stem(&line)).collect())

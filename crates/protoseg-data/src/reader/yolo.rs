@@ -1,9 +1,8 @@
-//! YOLO segmentation: a text file an image, a shape a line: `class x y x y ...` with coordinates from 0 to 1.
+//! YOLO segmentation: one text file per image, one shape per line: `class x y x y ...`, coordinates from 0 to 1.
 //!
-//! `data.yaml` names the classes and the splits, as Ultralytics and CVAT write it. A label file stands where its
-//! image does, with `labels` in the place of the last folder called `images`; where there is none, nothing is
-//! labelled. Class k of the files has id k + 1; id 0 is the background. Overlaps are painted by the rule of
-//! [`crate::shapes`].
+//! `data.yaml` names the classes and the splits, as Ultralytics and CVAT write it. The path of a label file is that
+//! of its image, with `labels` instead of the last folder called `images`. An image without a label file has no
+//! labels. Class k in the files has id k + 1; id 0 is the background. Overlaps follow the rule of [`crate::shapes`].
 
 use std::path::{Path, PathBuf};
 
@@ -26,8 +25,8 @@ pub fn find_yaml(root: &Path) -> Option<PathBuf> {
     ["data.yaml", "data.yml", "dataset.yaml"].iter().map(|name| root.join(name)).find(|path| path.is_file())
 }
 
-/// Opens the data set that `data.yaml` in the folder describes. `background` says whether what no shape holds is
-/// background or "no label".
+/// Opens the data set that the folder's `data.yaml` describes. `background` says whether pixels outside all shapes
+/// are background or "no label".
 pub fn open(root: &Path, background: bool) -> Result<YoloDataset, DataError> {
     let path = find_yaml(root).ok_or_else(|| DataError::missing(&root.join("data.yaml")))?;
     let yaml = parse_yaml(&path, &files::read_text(&path)?)?;
@@ -42,7 +41,7 @@ pub fn open(root: &Path, background: bool) -> Result<YoloDataset, DataError> {
         if images.is_empty() {
             return Err(DataError::Empty {
                 path: base.join(place),
-                hint: "put the images there, or mend data.yaml",
+                hint: "put the images there, or correct data.yaml",
             });
         }
         let samples = images.into_iter().filter_map(|image| {
@@ -58,8 +57,8 @@ pub fn open(root: &Path, background: bool) -> Result<YoloDataset, DataError> {
     Ok(YoloDataset { contents: Contents { name, classes, samples: table.samples, splits } })
 }
 
-/// The images of a split: a folder, or a text file with one image a line. Some exports write `../train/images` for
-/// what is `train/images`.
+/// The images of a split: a folder, or a text file with one image per line. Some exports write `../train/images`
+/// where they mean `train/images`.
 fn find_images(base: &Path, place: &str) -> Result<Vec<PathBuf>, DataError> {
     let stripped = place.trim_start_matches("../").trim_start_matches("./");
     let found = [place, stripped].into_iter().map(|place| base.join(place)).find(|path| path.exists());
@@ -70,7 +69,7 @@ fn find_images(base: &Path, place: &str) -> Result<Vec<PathBuf>, DataError> {
     let parent = path.parent().unwrap_or(base);
     let lines = files::read_lines(&path)?;
     let resolve = |(_, line): (usize, String)| {
-        // CVAT writes the path with the name of the archive's folder in front.
+        // CVAT writes paths that start with the name of the archive's folder.
         let inner = line.split_once('/').map_or(line.as_str(), |(_, inner)| inner);
         let places = [parent.join(&line), parent.join(inner), base.join(&line)];
         places.into_iter().find(|path| path.is_file()).unwrap_or_else(|| parent.join(&line))
@@ -95,8 +94,8 @@ struct Yaml {
     splits: Vec<(String, String)>,
 }
 
-/// Reads the few keys we need from the plain YAML that such files are: `key: value`, `names` as `[a, b]`, as `- a`
-/// lines or as `0: a` lines.
+/// Reads the few keys we need from plain YAML: `key: value`, and `names` as `[a, b]`, as `- a` lines or as `0: a`
+/// lines.
 fn parse_yaml(path: &Path, text: &str) -> Result<Yaml, DataError> {
     let mut yaml = Yaml { path: None, names: Vec::new(), splits: Vec::new() };
     let mut in_names = false;
@@ -135,12 +134,12 @@ fn parse_yaml(path: &Path, text: &str) -> Result<Yaml, DataError> {
             "names" if value.is_empty() => in_names = true,
             "names" => {
                 let inner = value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-                let inner = inner.ok_or_else(|| refuse("`names: [first, second]`, or one name a line"))?;
+                let inner = inner.ok_or_else(|| refuse("`names: [first, second]`, or one name per line"))?;
                 yaml.names = inner.split(',').map(unquote).filter(|name| !name.is_empty()).collect();
             }
             split @ ("train" | "val" | "test") if !value.is_empty() && value != "null" => {
                 if value.starts_with('[') {
-                    return Err(refuse("one folder or one list file a split"));
+                    return Err(refuse("one folder or one list file per split"));
                 }
                 yaml.splits.push((split.to_string(), unquote(value)));
             }

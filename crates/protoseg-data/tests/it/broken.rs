@@ -140,11 +140,11 @@ fn a_missing_file_and_an_empty_list() {
     folder.picture("a.png", &gradient(20, 12));
     folder.write("train.txt", "a.png masks/a.png\n");
     let error = open_list(folder.path(), "train.txt").unwrap().load(0).unwrap_err();
-    assert_says(&error, &["masks/a.png` does not exist", "hint: the folder", "is not there"]);
+    assert_says(&error, &["masks/a.png` does not exist", "hint: create the folder"]);
     folder.write("empty.txt", "\n# nothing\n\n");
     assert_says(
         &open_list(folder.path(), "empty.txt").unwrap_err(),
-        &["empty.txt` names no sample", "`image label`"],
+        &["empty.txt` has no samples", "`image label`"],
     );
     assert_says(&open_list(folder.path(), "none.txt").unwrap_err(), &["none.txt` does not exist"]);
     folder.write("latin.txt", [0x61, 0xE9, 0x20, 0x62]);
@@ -162,7 +162,10 @@ fn lines_that_are_no_pairs() {
     folder.write("three.txt", "a b.png a b_mask.png\n");
     assert_says(&open_list(folder.path(), "three.txt").unwrap_err(), &["line 1", "a tab"]);
     folder.write("twice.txt", "a.png a.png\na.png b.png\n");
-    assert_says(&open_list(folder.path(), "twice.txt").unwrap_err(), &["line 2", "further up"]);
+    assert_says(
+        &open_list(folder.path(), "twice.txt").unwrap_err(),
+        &["line 2", "the same label as on an earlier line"],
+    );
 }
 
 #[test]
@@ -182,7 +185,7 @@ fn paths_with_blanks_and_other_letters_work_or_are_named() {
     }
     folder.write("gone.txt", "images/ingen ko.png\tlabels/ingen ko.png\n");
     let error = open_list(folder.path(), "gone.txt").unwrap().load(0).unwrap_err();
-    assert_says(&error, &["images/ingen ko.png` does not exist", "capitals and the ending count"]);
+    assert_says(&error, &["images/ingen ko.png` does not exist", "upper case and the file extension matter"]);
 }
 
 #[test]
@@ -207,7 +210,7 @@ fn masks_that_are_not_masks() {
     assert_says(&open().unwrap_err(), &["labelmap.txt` line 2: got `cow:128,0::`"]);
     std::fs::remove_file(folder.path().join("labelmap.txt")).unwrap();
     std::fs::remove_file(folder.path().join("classes.txt")).unwrap();
-    assert_says(&open().unwrap_err(), &["classes.txt` does not exist", "one class name a line"]);
+    assert_says(&open().unwrap_err(), &["classes.txt` does not exist", "one class name per line"]);
 }
 
 fn open_coco(segmentation: &str, more: &str) -> Result<coco::CocoDataset, DataError> {
@@ -228,14 +231,15 @@ fn coco_with_bad_shapes() {
         ("[[1, 2, 3, 4, 5, 6, 7]]", "a polygon has `7` numbers"),
         ("[[1, 2, 3, 4, 5, 1e39]]", "number out of range"),
         ("[]", "it has a box but no segmentation"),
-        (r#"{"size": [12, 20], "counts": [3, 4]}"#, "its runs cover 7 pixels, not the 240"),
+        (r#"{"size": [12, 20], "counts": [3, 4]}"#, "its runs cover `7` pixels, expected `240`"),
         (r#"{"size": [20, 12], "counts": [240]}"#, "its mask has size `12 x 20`, its image `20 x 12`"),
         (r#"{"size": [12, 20], "counts": "a!b"}"#, "character `!`"),
     ] {
         match open_coco(segmentation, "") {
             Ok(dataset) => {
                 let error = dataset.labels(0).unwrap_err();
-                let places = ["instances_train.json", "annotation `41` of image `a.png`", "mend or remove"];
+                let places =
+                    ["instances_train.json", "annotation `41` of image `a.png`", "correct or remove"];
                 assert_says(&error, &places);
                 let text = error.to_string();
                 assert!(text.contains(says) || text.contains("coordinate `inf`"), "{text}");
@@ -361,6 +365,6 @@ fn sources_that_are_nothing() {
     let error = Benchmark::open("pascal-5i", Some(folder.path())).err().unwrap();
     assert_says(
         &error,
-        &["SegmentationClassAug` does not exist", "protoseg data prepare pascal-5i --voc DIR --sbd DIR"],
+        &["SegmentationClassAug` does not exist", "hint: prepare Pascal-5i from VOC 2012 and SBD first"],
     );
 }

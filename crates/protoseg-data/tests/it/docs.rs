@@ -1,11 +1,11 @@
-//! What docs/formats.md shows is read as it stands there.
+//! The examples in docs/formats.md are read as they are printed there.
 
 use protoseg_core::{ClassId, IGNORE, IdMap, NovelPixels};
 use protoseg_data::{Benchmark, SupportFiles, read_supports, resolve_supports};
 
 use crate::fixture::{Folder, gradient, scene};
 
-/// The code blocks of that language.
+/// The code blocks in that language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let text = include_str!("../../../../docs/formats.md");
     let fence = format!("```{language}\n");

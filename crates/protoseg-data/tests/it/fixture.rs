@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use protoseg_core::{IGNORE, IdMap, Image};
 use protoseg_data::mask::encode_index_png;
 
-/// A folder that goes away with the test.
+/// A folder that is removed after the test.
 pub struct Folder(pub tempfile::TempDir);
 
 impl Folder {
@@ -24,7 +24,7 @@ impl Folder {
         path
     }
 
-    /// A picture whose format is that of its ending.
+    /// A picture in the format of its file extension.
     pub fn picture(&self, name: &str, image: &Image) -> PathBuf {
         let path = self.write(name, []);
         let (width, height) = (image.width as u32, image.height as u32);
@@ -53,8 +53,8 @@ pub fn gradient(width: usize, height: usize) -> Image {
     Image::new(width, height, data.collect())
 }
 
-/// The scene that every format tells: 20 x 12, background 0, a cow (1) of 10 x 8 at (2, 2) and a duck (2) of 4 x 4
-/// at (9, 5), which lies over the cow's edge.
+/// The scene that every format describes: 20 x 12, background 0, a cow (1) of 10 x 8 at (2, 2) and a duck (2) of 4 x
+/// 4 at (9, 5), which overlaps the cow's edge.
 pub fn scene() -> IdMap {
     let mut map = IdMap::new(20, 12, vec![0; 240]);
     for (label, left, top, width, height) in [(1, 2, 2, 10, 8), (2, 9, 5, 4, 4)] {
@@ -69,7 +69,7 @@ pub fn scene() -> IdMap {
 pub const COW: [(f64, f64); 4] = [(2.0, 2.0), (12.0, 2.0), (12.0, 10.0), (2.0, 10.0)];
 pub const DUCK: [(f64, f64); 4] = [(9.0, 5.0), (13.0, 5.0), (13.0, 9.0), (9.0, 9.0)];
 
-/// The scene where what no shape holds is "no label".
+/// The scene with "no label" outside all shapes.
 pub fn scene_without_background() -> IdMap {
     let mut map = scene();
     map.data.iter_mut().filter(|label| **label == 0).for_each(|label| *label = IGNORE);

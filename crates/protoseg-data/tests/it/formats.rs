@@ -145,7 +145,7 @@ fn coco_json(segmentations: &[(u64, &str, u8)]) -> String {
     )
 }
 
-/// The scene's duck down the columns, as COCO counts.
+/// The scene's duck down the columns, in COCO's counts.
 fn duck_counts() -> Vec<usize> {
     vec![9 * 12 + 5, 4, 8, 4, 8, 4, 8, 4, 240 - (12 * 12 + 9)]
 }
@@ -160,7 +160,7 @@ fn coco_polygons_and_both_kinds_of_runs() {
     let packed = serde_json::to_string(&protoseg_data::rle::pack_runs(&counts)).unwrap();
     let packed = format!(r#"{{"size": [12, 20], "counts": {packed}}}"#);
     for (cow, duck) in [(cow.as_str(), &duck), (cow_in_parts, &plain), (&cow, &packed)] {
-        // In either order: the smaller instance stays on top.
+        // In either order, the smaller instance stays on top.
         for instances in [[(3, cow, 0), (18, duck.as_str(), 0)], [(18, duck.as_str(), 0), (3, cow, 0)]] {
             let folder = Folder::new();
             folder.picture("images/a é.png", &gradient(20, 12));

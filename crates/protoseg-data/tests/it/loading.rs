@@ -1,4 +1,4 @@
-//! The loader over files.
+//! The loader with files.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! MSRC-21: our figures against a count made by other means.
+//! MSRC-21: our figures compared with an independent count.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -11,7 +11,7 @@ use protoseg_testing::shared;
 
 use crate::fixture::Folder;
 
-/// (class, usable supports of at least 2000 pixels) by rising id.
+/// (class, usable supports with at least 2000 pixels) in ascending order of id.
 type Supports = [(&'static str, usize); 5];
 
 /// Of 296 training images: kept under `drop`, kept under `ignore`, supports. From a script that decodes the PNGs
@@ -49,7 +49,7 @@ fn figures_of_every_fold_agree_with_the_known_ones() {
 /// Pixels of each value in a mask.
 type Counts = HashMap<u8, u64>;
 
-/// Counts with nothing of ours: another PNG decoder, sets instead of tables.
+/// Counts without our code: another PNG decoder, sets instead of tables.
 fn count_naively(root: &Path) -> (Vec<Counts>, Vec<HashSet<u8>>) {
     let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
     let names: Vec<String> = read("classes.txt").lines().map(str::to_string).collect();
@@ -122,7 +122,7 @@ fn supports_are_drawn_saved_and_replayed() {
             assert_eq!(resolve_supports(dataset, fold, &read).unwrap(), samples);
         }
     }
-    // A draw is part of every published result, so it never changes.
+    // A draw is part of every published result, so it must never change.
     let draw = benchmark.support_draw(1, 123);
     let (list, _) = stats.draw_supports(dataset, &benchmark.folds[0], draw).unwrap();
     let first: Vec<_> = list.classes.iter().map(|class| class.samples[0].as_str()).collect();
@@ -140,7 +140,7 @@ fn supports_are_drawn_saved_and_replayed() {
         folder.write("hand.json", r#"{"classes": [{"class": "cow", "samples": ["images/1_1_s.jpg"]}]}"#);
     let error =
         resolve_supports(dataset, &benchmark.folds[0], &read_supports(&by_hand).unwrap()).unwrap_err();
-    assert!(error.to_string().starts_with("the support list gives no support for class `car`"), "{error}");
+    assert!(error.to_string().starts_with("the support list has no support for class `car`"), "{error}");
 }
 
 #[test]
@@ -161,5 +161,5 @@ fn kept_images_load_in_rows() {
     let novel = (0..296).find(|index| !kept.contains(index)).unwrap();
     let error = benchmark.load_rows(novel, &remap).unwrap_err().to_string();
     assert!(error.contains("which is novel in this fold") && error.contains("hint: "), "{error}");
-    assert!(benchmark.fold(3).unwrap_err().to_string().contains("the folds go from 0 to 2"));
+    assert!(benchmark.fold(3).unwrap_err().to_string().contains("choose a fold from 0 to 2"));
 }

@@ -60,8 +60,8 @@ fn exif_orientation_turns_the_picture() {
     }
 }
 
-/// JPEGs of 53 x 37, written by PIL 13 with quality 85, and the pixels that libjpeg-turbo 3 makes of them, in PNGs: by
-/// PIL's hand, and by OpenCV's for CMYK (where PIL's arithmetic is its own).
+/// JPEGs of 53 x 37, written by PIL 13 with quality 85, and the pixels that libjpeg-turbo 3 decodes from them, as
+/// PNGs. PIL made the PNGs, and OpenCV for CMYK (where PIL's arithmetic is its own).
 #[test]
 fn jpegs_are_what_libjpeg_turbo_makes_of_them() {
     for name in ["jpeg_420", "jpeg_422_progressive", "jpeg_gray", "jpeg_cmyk"] {

@@ -132,10 +132,10 @@ fn coco_rasterised_and_read_back() {
     coco.write("annotations/instances_train2014.json", coco_json(&[(7, "../x.jpg")], sly, 80));
     coco.picture("x.jpg", &gradient(20, 12));
     let error = prepare_coco(coco.path(), out.path(), true, &quiet).unwrap_err().to_string();
-    assert!(error.contains("leads out of its folder"), "{error}");
+    assert!(error.contains("which is outside its folder"), "{error}");
     let few = Folder::new();
     few.write("annotations/instances_train2014.json", coco_json(&[(7, "a.jpg")], "", 5));
     few.write("annotations/instances_val2014.json", coco_json(&[(7, "a.jpg")], "", 5));
     let error = prepare_coco(few.path(), out.path(), true, &quiet).unwrap_err().to_string();
-    assert!(error.contains("needs 80 classes, got `5`"), "{error}");
+    assert!(error.contains("needs `80` classes, got `5`"), "{error}");
 }

@@ -129,13 +129,13 @@ fn mistakes_are_named_with_their_line() {
         (format!("{named}clases = []\n"), 5, "unknown field `clases`"),
         (format!("{named}novel_pixels = \"drp\"\n"), 5, "unknown variant `drp`"),
         (format!("{named}\nnovel = [\"duk\"]\n"), 6, "fold `0` names class `duk`"),
-        (format!("{named}novel = [\"background\"]\n"), 5, "makes the background novel"),
+        (format!("{named}novel = [\"background\"]\n"), 5, "makes the background `background` novel"),
         (format!("{named}novel = [\"cow\", \"duck\"]\n"), 5, "leaves no base class"),
         (format!("{named}folds = \"pascal\"\n"), 5, "these are not folds"),
         (format!("{named}folds = [\"duck\"]\n"), 5, "these are not folds"),
         (format!("{named}folds = \"pascal-5i\"\n"), 5, "fold `0` names class `3`"),
         (format!("{named}novel = [\"duck\"]\nfolds = [[\"cow\"]]\n"), 5, "both `novel` and `folds`"),
-        (format!("{named}image_root = \"x\"\n"), 5, "field `image_root` means nothing for this format"),
+        (format!("{named}image_root = \"x\"\n"), 5, "field `image_root` has no meaning for this format"),
         (format!("{named}background = true\n"), 5, "background is `true`"),
         (format!("{named}background = \"sky\"\n"), 4, "the background `sky` is not among the classes"),
         (format!("{named}ignore = [2]\n"), 4, "id `2` is both class `duck` and an ignored id"),
@@ -152,13 +152,13 @@ fn mistakes_are_named_with_their_line() {
         assert_eq!(got, line, "{text}");
     }
     let error = open("name = 'x'\nformat = 'coco'\nbackground = 'rest'\n").err().unwrap().to_string();
-    assert!(error.contains("line 3: what no shape holds is background by itself"), "{error}");
+    assert!(error.contains("line 3: pixels outside all shapes are background by default"), "{error}");
     let error = open("name = 'x'\nformat = 'voc'\nignore = [0]\n").err().unwrap().to_string();
     assert!(error.contains("line 3: the classes are VOC's own"), "{error}");
     let error = open("name = 'x'\nformat = 'list'\nclasses = ['a']\n").err().unwrap().to_string();
     assert!(error.contains("line 2: format `list` needs its list files"), "{error}");
     let error = open(&format!("{head}{named}train = \"trian\"\n")).err().unwrap().to_string();
-    assert!(error.contains("has no split `trian`\nhint: its splits are `all`"), "{error}");
+    assert!(error.contains("has no split `trian`\nhint: choose one of `all`"), "{error}");
     let no_background = format!("{head}classes = [\"grass\", \"cow\"]\nnovel_pixels = \"background\"\n");
     let error = open(&no_background).err().unwrap().to_string();
     assert!(error.contains("cannot become background"), "{error}");

@@ -1,4 +1,4 @@
-//! Soft bodies: round cones whose outlines melt together, shaded as the rounded surface nearest to the eye.
+//! Soft bodies: round cones whose outlines blend together, shaded as the rounded surface nearest to the eye.
 
 use super::Painter;
 use crate::math::{Color, smoothstep, vec3};
@@ -6,7 +6,7 @@ use crate::model::Cone;
 use crate::noise;
 use crate::paint::{Paint, Texture};
 
-/// A cone as seen, all lengths in pixels.
+/// A cone as seen; all lengths are in pixels.
 struct Seen {
     x: f32,
     y: f32,

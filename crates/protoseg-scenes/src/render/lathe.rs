@@ -1,4 +1,4 @@
-//! Turned shapes about a vertical axis: cups, bottles, bowls, pots, lamp shades.
+//! Shapes turned about a vertical axis: cups, bottles, bowls, pots, lamp shades.
 
 use super::Painter;
 use crate::math::{Color, Vec3, mix, smoothstep, vec3};
@@ -57,7 +57,7 @@ impl Painter<'_> {
                 let normal = vec3(sine * steep, -slope * steep, -round * steep);
                 let mut albedo = paint.color;
                 if paint.texture != Texture::Plain {
-                    // Arc length, near enough.
+                    // Approximate arc length.
                     let arc = r * sine * (1.0 + 0.4 * sine * sine);
                     albedo = paint.sample(arc, height, 1.0 / scale);
                 }

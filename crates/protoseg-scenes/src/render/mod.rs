@@ -21,9 +21,9 @@ pub struct Painter<'a> {
     pub canvas: &'a mut Canvas,
     pub camera: &'a Camera,
     pub light: &'a Light,
-    /// The class to write, or none for what is only light (reflections).
+    /// The class to write; `None` for what is only light (reflections).
     pub label: Option<u8>,
-    /// Height of the plane the thing stands on and how far up that plane darkens it.
+    /// Height of the plane the thing stands on, and how far up that plane darkens it.
     pub ground: f32,
     pub nook: f32,
     /// Reflections waver by this many pixels and are fainter than what they reflect.
@@ -57,7 +57,7 @@ impl Painter<'_> {
         }
     }
 
-    /// Where in the undisturbed picture the pixel looks.
+    /// The position in the undisturbed picture that the pixel shows.
     #[inline]
     fn look(&self, x: usize, y: usize) -> (f32, f32) {
         let (px, py) = (x as f32 + 0.5, y as f32 + 0.5);
@@ -103,7 +103,7 @@ fn mirrored(part: &Part) -> Part {
                 (cone.a, cone.b) = (flip(cone.a), flip(cone.b));
             }
         }
-        // A turned shape always stands upright; its image is close enough.
+        // A turned shape always stands upright; its mirror image is close enough.
         Shape::Lathe { base, profile, .. } => base.y = -base.y - profile.last().map_or(0.0, |p| p.0),
         Shape::Disc { center, u, v, out, .. } => {
             (*center, *u, *v) = (flip(*center), flip(*u), flip(*v));

@@ -1,4 +1,4 @@
-//! Shadows on the plane a thing stands on: where the sun does not reach, and the soft dark under it.
+//! Shadows on the plane a thing stands on: where the sun does not reach, and the soft dark area under it.
 
 use super::polygon::Polygon;
 use crate::camera::Camera;
@@ -26,7 +26,7 @@ impl<'a> ShadowMask<'a> {
         Self { camera, light, plane, cast: vec![0.0; size], contact: vec![0.0; size], top }
     }
 
-    /// Adds what the thing keeps from the sun.
+    /// Adds the shadow that the thing casts in the sun.
     pub fn cast(&mut self, canvas: &Canvas, model: &Model) {
         for part in &model.parts {
             match &part.shape {
@@ -56,7 +56,7 @@ impl<'a> ShadowMask<'a> {
         }
     }
 
-    /// Adds the soft dark between the plane and a thing that covers `a..b` of it.
+    /// Adds the soft dark area between the plane and a thing that covers `a..b` of it.
     pub fn touch(&mut self, canvas: &Canvas, a: Vec3, b: Vec3, radius: f32) {
         let (a, b) = (vec3(a.x, self.plane, a.z), vec3(b.x, self.plane, b.z));
         self.rod(canvas, a, b, (radius * 0.55, radius * 0.55), radius * 0.9, true);
@@ -70,7 +70,7 @@ impl<'a> ShadowMask<'a> {
             for x in 0..canvas.width {
                 let i = y * canvas.width + x;
                 let (cast, contact) = (self.cast[i], self.contact[i]);
-                // Water mirrors; it shows no shadows.
+                // Water mirrors but shows no shadows.
                 let bare = cast + contact == 0.0 || canvas.is_wet(x, y);
                 if bare || only.is_some_and(|label| canvas.label(x, y) != label) {
                     continue;

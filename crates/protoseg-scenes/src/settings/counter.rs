@@ -97,7 +97,7 @@ fn surfaces(world: &mut World, deep: f32, rng: &mut Rng) {
     world.backdrop(model);
 }
 
-/// Loose fruit, boxes and boards: what is on a counter but no class of ours.
+/// Loose fruit, boxes and boards: things on a counter that are not one of our classes.
 fn clutter(world: &mut World, deep: f32, rng: &mut Rng) {
     for _ in 0..rng.below(4) {
         let z = rng.range(0.5, 0.9) * deep;

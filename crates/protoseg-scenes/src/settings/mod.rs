@@ -1,4 +1,4 @@
-//! The places of the world. Each one decides about camera, light and ground, and about who may be met there.
+//! The places of the world. Each one decides on camera, light and ground, and on what may be found there.
 
 mod beach;
 mod counter;
@@ -14,7 +14,7 @@ use crate::kind::Kind;
 use crate::rng::Rng;
 use crate::world::World;
 
-/// The places, in no order that matters.
+/// The places, in arbitrary order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     Lake,
@@ -61,7 +61,7 @@ impl Setting {
     }
 }
 
-/// The share of the picture for thing `i` of a cast: the first is what the scene is about.
+/// The share of the picture for thing `i` of a cast: the first is the scene's main subject.
 fn share(rng: &mut Rng, i: usize) -> f32 {
     if i == 0 { rng.range(0.5, 0.9) } else { rng.range(0.3, 0.6) }
 }

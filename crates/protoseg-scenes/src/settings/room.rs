@@ -50,7 +50,7 @@ pub fn floor_paint(rng: &mut Rng) -> Paint {
     }
 }
 
-/// Floor, back wall at `deep`, one side wall if the room's corner is in view. Returns the side of that corner.
+/// Floor, back wall at `deep`, and one side wall if the room's corner is in view. Returns the side of that corner.
 pub fn shell(world: &mut World, deep: f32, rng: &mut Rng) -> Option<f32> {
     let (wall, floor) = (wall_paint(rng), floor_paint(rng));
     let skirting = Paint::new(rgb(rng.pick(&[0xe9e4d8, 0x6b4a32, 0xcfc6b4])));
@@ -168,7 +168,7 @@ pub fn rug(world: &mut World, at: Vec3, (wide, deep): (f32, f32), rng: &mut Rng)
     world.backdrop(model);
 }
 
-/// Shelves full of books against the back wall: background that is busy.
+/// Shelves full of books against the back wall: a busy background.
 pub fn bookcase(world: &mut World, at: Vec3, (wide, high): (f32, f32), rng: &mut Rng) {
     let wood = rgb(rng.pick(&[0x6b4a30, 0xcbb48c, 0xe6e2d8, 0x3a2c24]));
     let mut model = Model::default();

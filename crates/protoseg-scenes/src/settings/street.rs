@@ -13,7 +13,7 @@ use crate::rng::Rng;
 use crate::things::scenery;
 use crate::world::{World, Zone};
 
-/// A straight road: points are `along` it and `beside` its middle (positive = far side).
+/// A straight road: points lie `along` it and `beside` its middle (positive = far side).
 #[derive(Clone, Copy, Debug)]
 struct Road {
     middle: Vec3,
@@ -25,7 +25,7 @@ struct Road {
 }
 
 impl Road {
-    /// A road that leaves room for things `span` metres long before a lens of the given strength.
+    /// A road that leaves room for things `span` metres long, for a lens of the given strength.
     fn new(rng: &mut Rng, high: f32, lens: f32, span: f32) -> Self {
         let deep = rng.chance(0.35);
         let half = rng.range(2.8, 3.8);
@@ -113,12 +113,12 @@ pub fn street(size: (usize, usize), mut rng: Rng, town: bool) -> World {
     world
 }
 
-/// A free spot: in a lane for what drives, beside the road for all else.
+/// A free spot: in a lane for vehicles, beside the road for everything else.
 fn place(world: &mut World, road: &Road, kind: Kind, share: f32, rng: &mut Rng) -> Option<(Vec3, f32)> {
     let drives =
         matches!(kind, Kind::Car | Kind::Bus | Kind::Truck) || (kind == Kind::Bicycle && rng.chance(0.12));
     if !drives {
-        // On this side of the road; what grazes, or stands where the road leads, anywhere.
+        // On this side of the road; grazing animals, or things where the road leads into the picture, anywhere.
         let grazes = matches!(kind, Kind::Cow | Kind::Sheep | Kind::Horse);
         let far = if grazes || road.deep { 30.0 } else { road.middle.z - road.half - 0.5 };
         let zone = Zone { near: 0.0, far, left: 0.08, right: 0.92 };
@@ -126,7 +126,7 @@ fn place(world: &mut World, road: &Road, kind: Kind, share: f32, rng: &mut Rng) 
         return Some((at, super::heading(rng)));
     }
     let (span, tall) = kind.measure();
-    // Seen end on, what matters is the height.
+    // Seen end on, the height is what matters.
     let size = if road.deep { 1.35 * tall } else { (0.85 * span).max(tall) };
     let wish = world.camera.focal * size / (share * kind.closeness() * world.canvas.unit());
     for attempt in 0..14 {
@@ -152,7 +152,7 @@ fn place(world: &mut World, road: &Road, kind: Kind, share: f32, rng: &mut Rng) 
     None
 }
 
-/// Where the thing the scene is about stands if the road has no room for it: in the middle of the picture.
+/// Where the main subject stands if the road has no room for it: in the middle of the picture.
 fn middle(world: &mut World, road: &Road, kind: Kind) -> (Vec3, f32) {
     let (span, tall) = kind.measure();
     let z = (world.camera.focal * span.max(1.3 * tall) / (0.6 * world.canvas.unit())).max(1.2 * span);

@@ -1,4 +1,4 @@
-//! The common body of four-legged animals.
+//! The body shared by four-legged animals.
 
 use crate::math::{Color, rgb, sin_cos};
 use crate::model::{Cone, Frame, cone};
@@ -43,7 +43,7 @@ pub struct Body {
     pub cones: Vec<Cone>,
     pub withers: (f32, f32),
     pub poll: (f32, f32, f32),
-    /// Direction the head points to, along u, v, w.
+    /// The direction in which the head points, along u, v, w.
     pub gaze: (f32, f32, f32),
     pub tail: (f32, f32),
 }

@@ -1,4 +1,4 @@
-//! The things of the world, one function a kind: geometry at a place, looks from the dice.
+//! The things of the world, one function per kind: geometry at a place, random looks.
 
 mod animals;
 mod beast;
@@ -20,7 +20,7 @@ use crate::light::Light;
 use crate::model::{Frame, Model};
 use crate::rng::Rng;
 
-/// Where a thing is, for those that differ by it.
+/// Where a thing is, for kinds that look different by place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whereabouts {
     Indoors,
@@ -28,8 +28,8 @@ pub enum Whereabouts {
     Afloat,
 }
 
-/// A thing of the given kind, its looks and (for animals) its pose drawn from two streams. Lit lamps add themselves
-/// to `light`.
+/// A thing of the given kind. Its looks and (for animals) its pose are drawn from two streams. Lit lamps add
+/// themselves to `light`.
 pub fn build(
     kind: Kind,
     frame: &Frame,

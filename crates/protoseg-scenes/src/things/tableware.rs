@@ -37,7 +37,7 @@ fn band(rng: &mut Rng, top: f32, s: f32) -> Vec<(f32, f32, Color)> {
     }
 }
 
-/// Opens the vessel: the inner wall seen behind the rim, and what is in it.
+/// Opens the vessel: the inner wall seen beyond the rim, and the contents.
 fn opening(
     model: &mut Model,
     frame: &Frame,
@@ -261,7 +261,7 @@ fn fruit(model: &mut Model, frame: &Frame, r: f32, high: f32, rng: &mut Rng) {
     model.layer(3).blob(cones, 0.0, 0.0, Paint::new(one).gloss(0.25));
 }
 
-/// A loose fruit on the table: background, to be told from what lies in bowls.
+/// A loose fruit on the table. It is background, unlike fruit in bowls.
 pub fn loose_fruit(at: Vec3, s: f32, rng: &mut Rng) -> Model {
     let color = rgb(rng.pick(&[0xb92b22, 0xd98324, 0x7f9a2e, 0xd9b93a]));
     let r = rng.range(0.03, 0.042) * s;

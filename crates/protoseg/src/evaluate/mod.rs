@@ -69,7 +69,7 @@ pub struct EvaluatedImage<'a> {
     pub predicted: &'a [RowMap],
 }
 
-/// Evaluates `model` on a benchmark. `progress` is told of images done, `each` of every image.
+/// Evaluates `model` on a benchmark. `progress` hears how many images are done, `each` sees every image.
 pub fn evaluate(
     model: &Model,
     benchmark: &Benchmark,

@@ -20,7 +20,7 @@ pub struct Evaluation {
     pub usages: Vec<Usage>,
     /// Side of the canvas; the model's own by default.
     pub size: Option<usize>,
-    /// At most so many images, evenly taken from the split; a result with a limit is no result of the benchmark.
+    /// The most images to evaluate, evenly taken from the split. With a limit it is not a result of the benchmark.
     pub limit: Option<usize>,
 }
 

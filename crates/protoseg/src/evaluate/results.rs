@@ -33,6 +33,9 @@ pub struct Results {
     /// Of this process, in bytes, where the system tells.
     pub peak_memory: Option<u64>,
     trained_method: String,
+    /// The variant that the model was trained for, if it is a generalized one.
+    #[serde(skip)]
+    pub trained_variant: Option<&'static str>,
     architecture: String,
     novel_pixels_in_training: Option<NovelPixels>,
     model_chosen_by: Option<String>,
@@ -122,6 +125,7 @@ impl Results {
             seconds: elapsed.as_secs_f64(),
             peak_memory: peak_memory(),
             trained_method: manifest.method.name(),
+            trained_variant: model.usage().ok().map(|usage| usage.parts().name()),
             architecture: manifest.network.describe(),
             novel_pixels_in_training: manifest.training.novel_pixels,
             model_chosen_by: manifest.training.selected.clone(),
@@ -155,8 +159,14 @@ impl Results {
         let mut notes = Vec::new();
         if self.images < self.images_in_split {
             notes.push(format!(
-                "only {} of {} images were judged: this is no result of the benchmark",
+                "only {} of {} images were evaluated: this is not a result of the benchmark",
                 self.images, self.images_in_split
+            ));
+        }
+        if let Some(variant) = self.trained_variant.filter(|variant| *variant != "capl") {
+            notes.push(format!(
+                "the model was trained as `{}`, and unless told otherwise it is used as variant `{variant}`",
+                self.trained_method
             ));
         }
         if let Some(chosen) = &self.model_chosen_by {

@@ -7,6 +7,7 @@ use protoseg_core::RowMap;
 
 /// The batch of one step: labelled images for generalized methods, episodes for episodic ones.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // one per step
 pub enum TrainingBatch<'a> {
     /// Labelled images.
     Images(Images<'a>),

@@ -16,7 +16,8 @@ pub struct Palette {
 }
 
 impl Palette {
-    /// The colours of Pascal VOC. Without a background, row 0 is a class and must not be black, so colours move on by one.
+    /// The colours of Pascal VOC. Without a background, row 0 is a class and must not be black, so colours move on by
+    /// one.
     pub fn new(classes: &Classes) -> Self {
         let shift = u16::from(!classes.has_background());
         let rows = classes.rows().len() as u16;

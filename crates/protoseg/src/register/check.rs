@@ -1,5 +1,5 @@
-//! How good supports are, told from the supports alone: whether each is found by what the others taught, which classes
-//! lie near, and which take pixels away.
+//! How good supports are, as far as the supports alone can tell: whether each is found with what the others taught,
+//! which classes are near, and which take pixels away.
 
 use burn::tensor::Tensor;
 use protoseg_core::{RowMap, SUPPORT_ROW, ScoreMap};
@@ -12,7 +12,7 @@ use crate::{
     segmenter::Segmenter,
 };
 
-/// What is told of a registered class.
+/// What the check finds out about a class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SupportCheck {
     /// The classes whose prototypes are nearest, with their cosines, nearest first.

@@ -101,7 +101,7 @@ pub enum RegisterStage {
     Checking,
 }
 
-/// Features of so many supports are kept in memory for the check; for more, they are computed again.
+/// Features of this many supports are kept in memory for the check; for more, they are computed again.
 const KEPT: usize = 64;
 
 impl Registration {
@@ -123,7 +123,7 @@ impl Registration {
     }
 
     /// Adds all classes of a set to a pack and says how good their supports are. If anything fails, the pack stays as it
-    /// was. `progress` is told of things done, of how many.
+    /// was. `progress` hears how many supports or classes are done, of how many.
     pub fn run(
         &self,
         model: &Model,

@@ -1,4 +1,4 @@
-//! What people are told of a class that was just registered.
+//! The report on a class that was just registered.
 
 use std::fmt;
 

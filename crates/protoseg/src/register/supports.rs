@@ -94,21 +94,9 @@ impl SupportSet {
             images: images.to_path_buf(),
         };
         let dataset: Arc<dyn Dataset> = Arc::new(coco::open("coco", &[split], false)?);
-        let mut classes: Vec<(ClassId, Vec<usize>)> =
-            unknown_classes(dataset.classes(), model.classes()).map(|id| (id, Vec::new())).collect();
-        // Every map is drawn from its polygons once, whatever the number of classes.
-        for index in 0..dataset.samples().len() {
-            if classes.iter().all(|(_, found)| found.len() >= shots) {
-                break;
-            }
-            let present = dataset.labels(index)?.map.present();
-            for (id, found) in &mut classes {
-                if found.len() < shots && present.contains(&id.0) {
-                    found.push(index);
-                }
-            }
-        }
-        for (class, found) in classes.into_iter().filter(|(_, found)| !found.is_empty()) {
+        let classes: Vec<ClassId> = unknown_classes(dataset.classes(), model.classes()).collect();
+        let found = first_samples(dataset.as_ref(), &classes, shots)?;
+        for (class, found) in classes.into_iter().zip(found).filter(|(_, found)| !found.is_empty()) {
             self.add_samples(&dataset, class, found)?;
         }
         Ok(())
@@ -159,6 +147,28 @@ impl SupportSet {
     }
 }
 
+/// The first `shots` samples that hold each of the classes. Every label map is read once, whatever the number of classes:
+/// maps of COCO are drawn from polygons.
+fn first_samples(
+    dataset: &dyn Dataset,
+    classes: &[ClassId],
+    shots: usize,
+) -> Result<Vec<Vec<usize>>, DataError> {
+    let mut found = vec![Vec::new(); classes.len()];
+    for index in 0..dataset.samples().len() {
+        if found.iter().all(|found| found.len() >= shots) {
+            break;
+        }
+        let present = dataset.labels(index)?.map.present();
+        for (class, found) in classes.iter().zip(&mut found) {
+            if found.len() < shots && present.contains(&class.0) {
+                found.push(index);
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// Classes of a data set, other than its background, that are not base classes of the model.
 fn unknown_classes<'a>(table: &'a ClassTable, model: &'a Classes) -> impl Iterator<Item = ClassId> + 'a {
     let base = &model.rows()[..model.n_base()];
@@ -192,5 +202,42 @@ impl ClassSources {
                 Ok(Support::new(&sample.name, image, rows)?)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use protoseg_data::{Contents, Labels};
+
+    use super::*;
+
+    /// Scenes, counting how often a label map is asked for.
+    struct Counting {
+        scenes: Benchmark,
+        asked: AtomicUsize,
+    }
+
+    impl Dataset for Counting {
+        fn contents(&self) -> &Contents {
+            self.scenes.dataset.contents()
+        }
+
+        fn labels(&self, index: usize) -> Result<Labels, DataError> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.scenes.dataset.labels(index)
+        }
+    }
+
+    #[test]
+    fn every_label_map_is_read_once_for_all_classes() {
+        let scenes = Benchmark::open("scenes", None).unwrap();
+        let classes: Vec<ClassId> = scenes.dataset.classes().foreground().map(|class| class.id).collect();
+        let counting = Counting { scenes, asked: AtomicUsize::new(0) };
+        let found = first_samples(&counting, &classes, 2).unwrap();
+        let last = found.iter().flatten().max().unwrap();
+        assert!(found.iter().all(|found| found.len() == 2));
+        assert_eq!(counting.asked.load(Ordering::Relaxed), last + 1);
     }
 }

@@ -1,5 +1,5 @@
-//! The report of an evaluation: one HTML file with everything in it, for light and dark screens, for paper, and without a
-//! network.
+//! The report of an evaluation: one HTML file with everything in it, for light and dark screens, for paper, and
+//! without a network.
 //!
 //! Pages are written with `maud`, which escapes every text. The style sheet is the only text that goes in as it is.
 

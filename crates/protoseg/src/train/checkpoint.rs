@@ -18,7 +18,7 @@ use crate::{
     weights::{Rename, TEMPORARY, TensorFile, WeightsError, assign, collect, write_safetensors},
 };
 
-/// What a run remembers beside weights and optimiser.
+/// What a run remembers besides weights and optimiser.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
@@ -157,7 +157,8 @@ impl Checkpoints {
         let file = TensorFile::open(path)?;
         let wrong =
             |reason: &str| WeightsError::Layout { path: path.to_path_buf(), reason: reason.to_string() };
-        let header = file.metadata.get(KEY).ok_or_else(|| wrong("it is no checkpoint of a training run"))?;
+        let header =
+            file.metadata.get(KEY).ok_or_else(|| wrong("it is not a checkpoint of a training run"))?;
         let header: Header = serde_json::from_str(header).map_err(|error| wrong(&error.to_string()))?;
         if header.format != FORMAT {
             return Err(wrong(&format!("format {} is not the {FORMAT} this version reads", header.format)));

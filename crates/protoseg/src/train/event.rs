@@ -1,11 +1,11 @@
-//! What a run says while it goes on. The library sends; whoever runs it shows and stores.
+//! Events of a run. The library sends them; whoever runs it shows and stores them.
 
 use std::{io, path::PathBuf};
 
 use protoseg_core::{Image, RowMap};
 use serde::{Deserialize, Serialize};
 
-/// One thing that happened, one JSON object a line in the run's `metrics.jsonl`.
+/// Something that happened; one JSON object per line in the run's `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
@@ -152,7 +152,7 @@ pub struct Shown {
     pub predicted: RowMap,
 }
 
-/// Who is told. An error ends the run: a full disk must not pass unseen.
+/// Follows a run. An error ends the run: a full disk must not go unnoticed.
 pub trait Watch {
     /// Something happened.
     fn event(&mut self, event: &Event) -> io::Result<()>;

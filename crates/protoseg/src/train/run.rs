@@ -16,7 +16,7 @@ use super::{
     TrainerConfig, Watch,
     checkpoint::{Checkpoints, Progress, Resumed, Sums},
     folder::{BEST_FILE, CHECKPOINT_FOLDER, LAST_FILE, PLAN_FILE},
-    validate::{Judge, ValidationImage},
+    validate::{ValidationImage, Validator},
 };
 use crate::{
     config::NetworkConfig,
@@ -68,7 +68,7 @@ struct CropBatch {
     samples: Vec<usize>,
 }
 
-/// What a run learns from and is judged by.
+/// What a run learns from and is validated on.
 struct Data {
     benchmark: Arc<Benchmark>,
     loader: Crops,
@@ -277,7 +277,7 @@ impl Run {
         Ok(())
     }
 
-    /// Judges the network, keeps it if it is the best so far, and shows what it makes of a few images.
+    /// Validates the network, keeps it if it is the best so far, and shows what it makes of a few images.
     fn validate(&mut self, epoch: usize, watch: &mut dyn Watch) -> Result<(), TrainError> {
         let on = self.plan.validation.on.clone();
         let selected = match on.as_str() {
@@ -290,20 +290,20 @@ impl Run {
             }
         };
         let model = self.model(selected);
-        let judge = Judge::new(&model)?;
+        let validator = Validator::new(&model)?;
         if !self.data.validation.is_empty() {
             let mut counts = Confusion::new(self.manifest.classes.rows().len());
-            self.data.validation.iter().for_each(|looked| judge.count(looked, &mut counts));
+            self.data.validation.iter().for_each(|looked| validator.count(looked, &mut counts));
             let mut validation =
-                judge.judge(&counts, self.data.validation.len(), &on, epoch, self.progress.step);
+                validator.scores(&counts, self.data.validation.len(), &on, epoch, self.progress.step);
             validation.best = self.progress.best.is_none_or(|best| validation.base_miou > best);
             if validation.best {
-                model.save(&self.folder.join(BEST_FILE))?;
+                model.save(self.folder.join(BEST_FILE))?;
                 self.progress.best = Some(validation.base_miou);
             }
             self.tell(watch, &Event::Validation(validation))?;
         }
-        let shown: Vec<_> = self.data.shown.iter().map(|looked| judge.show(looked)).collect();
+        let shown: Vec<_> = self.data.shown.iter().map(|looked| validator.show(looked)).collect();
         watch.shown(epoch, &shown).map_err(|source| self.cannot_write(source))
     }
 
@@ -382,9 +382,9 @@ impl Data {
     ) -> Result<Self, TrainError> {
         let (table, fold) = (benchmark.dataset.classes(), benchmark.fold(plan.data.fold)?);
         let remap = Remap::for_base_training(table, fold, novel_pixels)?;
-        let judged = Remap::for_base_training(table, fold, NovelPixels::Ignore)?;
+        let validated = Remap::for_base_training(table, fold, NovelPixels::Ignore)?;
         let look = |&index: &usize| -> Result<ValidationImage, DataError> {
-            let (image, label) = benchmark.load_rows(index, &judged)?;
+            let (image, label) = benchmark.load_rows(index, &validated)?;
             Ok(ValidationImage { name: benchmark.dataset.samples()[index].name.clone(), image, label })
         };
         let mut kept =

@@ -17,7 +17,7 @@ use crate::{
     weights::with_ids_by_name,
 };
 
-/// What a trainer is told once.
+/// Everything that stays the same from step to step.
 #[derive(Clone, Debug)]
 pub struct TrainerConfig {
     /// The method, which turns batches into losses.

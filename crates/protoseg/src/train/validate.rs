@@ -13,11 +13,11 @@ pub(super) struct ValidationImage {
 }
 
 /// A model with the classifier of its base classes.
-pub(super) struct Judge {
+pub(super) struct Validator {
     segmenter: Segmenter,
 }
 
-impl Judge {
+impl Validator {
     /// Used as it is trained.
     pub fn new(model: &Model) -> Result<Self, RegisterError> {
         Ok(Self { segmenter: Segmenter::builder(model).build()? })
@@ -37,7 +37,7 @@ impl Judge {
     }
 
     /// What the counts come to.
-    pub fn judge(
+    pub fn scores(
         &self,
         counts: &Confusion,
         images: usize,

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_pickle_is_walked_to_its_stop_and_no_further() {
-        // Protocol 2, a short string, a global, an empty dict, STOP, and a byte behind it.
+        // Protocol 2, a short string, a global, an empty dict, STOP, and a byte after it.
         let bytes = b"\x80\x02U\x03abcctorch\nTensor\n}.Z";
         let mut reader = &bytes[..];
         check(&mut reader).unwrap();

@@ -49,7 +49,7 @@ const STATE_DICT_KEYS: [&str; 3] = ["state_dict.", "model_state_dict.", "model."
 const PARALLEL_PREFIX: &str = "module.";
 
 impl TensorFile {
-    /// Lists a file. Its format is told by its content, not by its name.
+    /// Lists a file. Its content says which format it has, not its name.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let read = |source| WeightsError::Read { path: path.to_path_buf(), source };
         let mut file = File::open(path).map_err(read)?;
@@ -137,7 +137,7 @@ fn open_safetensors(mut file: File, path: &Path) -> Result<(HashMap<String, Stri
     file.read_exact(&mut header).map_err(read)?;
     // Checks offsets, shapes and types against each other.
     let header: Metadata = serde_json::from_slice(&header)
-        .map_err(|error| wrong(format!("its header is no safetensors header: {error}")))?;
+        .map_err(|error| wrong(format!("its header is not a safetensors header: {error}")))?;
     let data = 8 + size;
     if data + header.data_len() as u64 != length {
         let missing = format!("its tensors need {} bytes, it has {}", header.data_len(), length - data);

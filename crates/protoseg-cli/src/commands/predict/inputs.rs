@@ -46,7 +46,8 @@ pub fn find_images(inputs: &[PathBuf]) -> Result<Vec<NamedImage>> {
     Ok(images)
 }
 
-/// Outputs are called like their image without its ending. Where `a.jpg` and `a.png` would both be `a`, they keep theirs.
+/// Outputs are called like their image without its ending. Where `a.jpg` and `a.png` would both be `a`, they keep
+/// theirs.
 fn shorten_names(images: &mut [NamedImage]) -> Result<()> {
     let stem = |name: &str| Path::new(name).with_extension("").to_string_lossy().into_owned();
     let mut count: HashMap<String, usize> = HashMap::new();

@@ -14,8 +14,8 @@ use std::{
 const READERS: usize = 2;
 const WRITERS: usize = 2;
 
-/// Takes items `0..count` through the stages. `work` runs on this thread and may drop an item. Returns what `write` made
-/// of each item, by its number. The first failure to write ends everything, and so does a panic of any stage.
+/// Takes items `0..count` through the stages. `work` runs on this thread and may drop an item. Returns what `write`
+/// made of each item, by its number. The first failure to write ends everything, and so does a panic of any stage.
 pub fn run<R: Send, W: Send, D: Send, E: Send>(
     count: usize,
     read: impl Fn(usize) -> R + Sync,

@@ -107,9 +107,9 @@ impl fmt::Display for Ablation {
     }
 }
 
-/// A name that is no row of the table.
+/// A name that is not a row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("method `{name}` is unknown\nhint: one of {}", Ablation::ALL.map(|row| row.to_string()).join(", "))]
+#[error("there is no method `{name}`\nhint: choose one of {}", Ablation::ALL.map(|row| row.to_string()).join(", "))]
 pub struct UnknownAblation {
     /// The name that was asked for.
     pub name: String,

@@ -45,7 +45,7 @@ impl Gate {
     pub const UNTRAINED: Self = Self::Constant(0.5);
 
     /// The weight of each class: `learned` and `new` are `[.., classes, d]`, the result `[.., classes, 1]`. `mlp` is the
-    /// network behind [`Gate::Mlp`].
+    /// network of [`Gate::Mlp`].
     pub fn weight<const D: usize>(
         self,
         learned: Tensor<D>,

@@ -38,8 +38,8 @@ impl History {
         self.validations.iter().copied().reduce(|best, other| if other.2 > best.2 { other } else { best })
     }
 
-    /// The losses with at most `columns` pairs of points: the lowest and the highest of each stretch, so that a long run
-    /// shows how much it shakes and the drawing stays small.
+    /// The losses with at most `columns` pairs of points: the lowest and the highest of each stretch, so that a long
+    /// run shows how much it shakes and the drawing stays small.
     pub fn loss_range(&self, columns: usize) -> Vec<(f64, f64)> {
         let point = |&(step, loss, _): &(usize, f32, f64)| (step as f64, f64::from(loss));
         let stretch = self.steps.len().div_ceil(columns.max(1));

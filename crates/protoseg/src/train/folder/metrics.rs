@@ -15,8 +15,9 @@ use crate::train::{Event, TrainError};
 pub struct MetricsFile(File);
 
 impl MetricsFile {
-    /// Opens the file of a run that goes on after step `from_step`, and says what happened up to there. What was written
-    /// after that step is lost work and is removed, so that the file reads as if the run had never been interrupted.
+    /// Opens the file of a run that goes on after step `from_step`, and says what happened up to there. What was
+    /// written after that step is lost work and is removed, so that the file reads as if the run had never been
+    /// interrupted.
     pub fn open(path: &Path, from_step: usize) -> Result<(Self, Vec<Event>), TrainError> {
         let failed = |source| TrainError::Write { path: path.to_path_buf(), source };
         let bytes = match std::fs::read(path) {
@@ -50,8 +51,8 @@ struct Place {
     from_step: usize,
 }
 
-/// How many bytes are of the run up to this step, and the events in them; or the number of the line that is none. Lines
-/// stand in the order of their steps, so all that is kept comes before all that is not.
+/// How many bytes are of the run up to this step, and the events in them; or the number of the line that is none.
+/// Lines stand in the order of their steps, so all that is kept comes before all that is not.
 fn keep(bytes: &[u8], from_step: usize) -> Result<(usize, Vec<Event>), usize> {
     let (mut kept, mut events) = (0, Vec::new());
     if from_step == 0 {

@@ -23,7 +23,7 @@ pub enum PlanError {
         source: io::Error,
     },
     /// The file is not a plan.
-    #[error("`{}` is no plan for training\n{reason}", path.display())]
+    #[error("`{}` is not a plan for training\n{reason}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
@@ -69,7 +69,7 @@ impl Plan {
         })
     }
 
-    /// Checks a plan; `file` is where it was read from, to name the line of what cannot be.
+    /// Checks a plan; `file` is where it was read from, to name the line of an impossible value.
     pub fn check_file(&self, file: Option<&Path>) -> Result<(), PlanError> {
         let Err(source) = self.check() else { return Ok(()) };
         let line = file.and_then(|file| line_of(&fs::read_to_string(file).ok()?, &source.key));

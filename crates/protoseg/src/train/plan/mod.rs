@@ -31,7 +31,7 @@ use crate::{
 pub struct Plan {
     /// A row of the ablation table.
     pub method: Ablation,
-    /// Where paper and reference differ: which of them to follow.
+    /// Which variant of the method to use where the paper and its reference differ.
     pub preset: Preset,
     /// Everything random follows from it.
     pub seed: u64,
@@ -144,7 +144,7 @@ pub struct AugmentPlan {
     pub flip_p: f64,
 }
 
-/// How the run is judged while it goes on.
+/// How the network is validated while the run goes on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ValidationPlan {
@@ -154,7 +154,7 @@ pub struct ValidationPlan {
     pub share: f64,
     /// Epochs from one to the next.
     pub every: usize,
-    /// At most so many images.
+    /// The most images to validate on.
     pub images: usize,
 }
 
@@ -280,7 +280,7 @@ impl Plan {
         self.training.size.unwrap_or(self.training.crop)
     }
 
-    /// Refuses what cannot be, before anything is read or written.
+    /// Refuses impossible values before anything is read or written.
     pub fn check(&self) -> Result<(), ConfigError> {
         let refuse =
             |key, got: &dyn ToString, expected| Err(ConfigError::new(key, got.to_string(), expected));
