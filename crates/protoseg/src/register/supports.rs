@@ -209,7 +209,7 @@ impl ClassSources {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use protoseg_data::{Contents, Labels};
+    use protoseg_data::{Contents, shapes::Labels};
 
     use super::*;
 
