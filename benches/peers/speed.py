@@ -1,7 +1,9 @@
 """Inference beside PyTorch, ONNX Runtime and OpenVINO: the same network and weights, from a normalised image to its label map
-(features, DQCE, scores, bilinear upsampling, argmax), 2 threads, rounds in which everybody runs once, medians.
+(features, DQCE, scores, bilinear upsampling, argmax), 2 threads, rounds in which everybody runs once, medians. Of
+`efficientnet-lite0` it is the encoder alone: from a normalised image to its last map.
 
-usage: python speed.py --networks pspnet50,deeplabv3-50 --size 473 --rounds 5 --runs 3      (speed.sh makes all it needs)
+usage: python speed.py --networks pspnet50,deeplabv3-50,efficientnet-lite0 --size 473 --rounds 5 --runs 3
+       (speed.sh makes all it needs)
 
 A round is a process of its own for each; its first image is not counted. Before anything is timed, the scores that protoseg
 gives on a picture of noise are compared with PyTorch's.
@@ -20,9 +22,13 @@ import time
 import memory
 
 CLASSES, BASE, THREADS = 21, 16, 2
-MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
+ENCODER = "efficientnet-lite0"
 OURS = pathlib.Path(__file__).parents[2] / "target/release/protoseg"
 PEERS = ["PyTorch eager", "PyTorch channels-last", "PyTorch compiled", "ONNX Runtime", "OpenVINO"]
+
+
+def mean_and_std(network):
+    return ([127.0] * 3, [128.0] * 3) if network == ENCODER else ([123.675, 116.28, 103.53], [58.395, 57.12, 57.375])
 
 
 def build(network):
@@ -31,6 +37,12 @@ def build(network):
 
     import capl
 
+    if network == ENCODER:
+        import efficientnet_lite
+
+        net = efficientnet_lite.EfficientNetLite0(CLASSES)
+        capl.splitmix_fill(net)
+        return net.eval(), net.eval()
     net = {"pspnet50": capl.PSPNet, "deeplabv3-50": capl.DeepLabV3}[network](50, CLASSES, BASE)
     capl.splitmix_fill(net)
 
@@ -77,20 +89,28 @@ def our_name(name):
 def write_model(net, network, size, path):
     from safetensors.torch import save_file
 
+    alone = network == ENCODER
     encoder = {"kind": "resnet", "depth": 50, "stem": "deep", "stride_on": "3x3", "output_stride": 8, "width": 1.0}
+    if alone:
+        encoder = {"kind": "efficientnetlite", "variant": 0, "output_stride": 32}
+    mean, std = mean_and_std(network)
     names = [{"name": f"class {row}", "role": "base" if row < BASE else "novel"} for row in range(CLASSES)]
     options = {"query_gate_weighs": "query", "query_gate_clamp": True, "fusion": "raw", "shot_mean": "pooled",
                "context_pool": "per-class", "normalise": "reference", "background": "first-row", "fake_support": "ceil",
                "loss": {"full": 0.5, "sce_only": 0.5, "aux": 0.4}, "novel_rows": True}
     manifest = {"format": 1, "classes": names, "method": "capl", "options": options,
-                "network": {"encoder": encoder, "decoder": network.split("50")[0].rstrip("-"), "dim": 512, "dropout": 0.1,
-                            "aux_head": True, "support_mlp": True, "query_mlp": False, "rows": CLASSES},
-                "preprocess": {"size": size, "mean": MEAN, "std": STD}, "training": {"origin": "numbers from names (capl.py)"}}
-    tensors = {our_name(name): tensor.contiguous() for name, tensor in net.state_dict().items() if our_name(name)}
+                "network": {"encoder": encoder, "decoder": "none" if alone else network.split("50")[0].rstrip("-"),
+                            "dim": 320 if alone else 512, "dropout": 0.1, "aux_head": not alone, "support_mlp": not alone,
+                            "query_mlp": False, "rows": CLASSES},
+                "preprocess": {"size": size, "mean": mean, "std": std}, "training": {"origin": "numbers from names (capl.py)"}}
+    from efficientnet_lite import our_name as encoder_name
+
+    rename = encoder_name if alone else our_name
+    tensors = {rename(name): tensor.contiguous() for name, tensor in net.state_dict().items() if rename(name)}
     save_file(tensors, path, metadata={"protoseg": json.dumps(manifest)})
 
 
-def check(net, size, folder):
+def check(net, network, size, folder):
     """Base scores of a picture of noise, without DQCE: ours against PyTorch's."""
     import capl
     import numpy as np
@@ -107,7 +127,8 @@ def check(net, size, folder):
                "--logits", folder / "scores.safetensors", "--no-dqce"]
     subprocess.run(command, check=True, capture_output=True)
     ours = next(iter(load_file(folder / "scores.safetensors").values()))
-    image = torch.from_numpy(((noise - np.array(MEAN)) / np.array(STD)).astype(np.float32).transpose(2, 0, 1))[None]
+    mean, std = map(np.array, mean_and_std(network))
+    image = torch.from_numpy(((noise - mean) / std).astype(np.float32).transpose(2, 0, 1))[None]
     with torch.inference_mode():
         scores = capl.score(net.features(image), net.main_proto[:BASE])
         theirs = torch.nn.functional.interpolate(scores, (size, size), mode="bilinear", align_corners=True)[0]
@@ -169,7 +190,7 @@ def measure(args, network, folder):
     write_model(net, network, args.size, folder / "model.safetensors")
     image = torch.randn(1, 3, args.size, args.size)
     torch.onnx.export(whole, (image,), str(folder / "net.onnx"), dynamo=True, external_data=True)
-    worst = check(net, args.size, folder)
+    worst = check(net, network, args.size, folder)
     assert worst < 1e-2, "these are not the same networks"
     del net, whole
 
@@ -189,22 +210,23 @@ def measure(args, network, folder):
                 del commands[name]
                 continue
             answer = json.loads(answer.stdout[answer.stdout.index("{"):])
-            times.setdefault(name, []).append(answer["median_ms"])
+            ours_alone = name == "protoseg" and network == ENCODER
+            times.setdefault(name, []).append(answer["features_ms" if ours_alone else "median_ms"])
             peaks.setdefault(name, []).append(answer["peak_memory_bytes"] / 2**20)
-        line = ", ".join(f"{name} {values[-1]:.0f}" for name, values in times.items())
+        line = ", ".join(f"{name} {values[-1]:.1f}" for name, values in times.items())
         print(f"round {round + 1}: {line} ms", flush=True)
     ours = times["protoseg"]
     print(f"\n{network} at {args.size}, batch 1, {THREADS} threads, medians of {args.rounds} rounds of {args.runs} images")
     print(f"{'':22} {'ms':>7} {'x protoseg':>11} {'least and most':>15} {'MiB':>6}")
     for name, values in times.items():
         ratios = sorted(value / own for value, own in zip(values, ours))
-        print(f"{name:22} {statistics.median(values):7.0f} {statistics.median(ratios):11.2f} "
+        print(f"{name:22} {statistics.median(values):7.1f} {statistics.median(ratios):11.2f} "
               f"{ratios[0]:7.2f} {ratios[-1]:7.2f} {max(peaks[name]):6.0f}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--networks", default="pspnet50,deeplabv3-50")
+    parser.add_argument("--networks", default="pspnet50,deeplabv3-50,efficientnet-lite0")
     parser.add_argument("--size", type=int, default=473)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=3)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Everything about speed beside other software, in one command: builds protoseg, makes a Python environment (once), and measures
-# inference of PSPNet-50 and DeepLab-V3-50 at 473, and training steps of PSPNet-50, runs alternating. About half an hour.
+# inference of PSPNet-50, DeepLab-V3-50 and the encoder EfficientNet-Lite0 at 473, and training steps of PSPNet-50, runs alternating. About half an hour.
 #
 #   benches/peers/speed.sh                            all of it
 #   benches/peers/speed.sh --networks pspnet50        inference only, with the options of speed.py

@@ -365,7 +365,7 @@ fn paths_that_this_machine_does_not_take_are_the_reference_too() {
         depthwise(14, 5, 2, 2),
         depthwise(14, 7, 1, 1),
     ];
-    for path in [Path::Portable, Path::Wide] {
+    for path in [Path::Portable, Path::Wide, Path::Avx2] {
         for shape in &shapes {
             let (packed, others) =
                 with(path, || (packed_error(shape, true, Activation::Relu6, 1), errors(shape)));

@@ -186,6 +186,8 @@ pub mod pretend {
     pub enum Path {
         Portable = 1,
         Wide = 2,
+        /// Where the machine has it, else what [`Self::Portable`] is.
+        Avx2 = 3,
     }
 
     static PATH: AtomicU8 = AtomicU8::new(0);
@@ -205,6 +207,7 @@ pub mod pretend {
         match PATH.load(Ordering::Relaxed) {
             1 => Some(Path::Portable),
             2 => Some(Path::Wide),
+            3 => Some(Path::Avx2),
             _ => None,
         }
     }
@@ -213,6 +216,12 @@ pub mod pretend {
         match path {
             Path::Portable => work.run::<Baseline>(),
             Path::Wide => work.run::<Wide>(),
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx2 if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") => {
+                // SAFETY: the processor was just asked.
+                unsafe { super::x86::with_avx2(work) }
+            }
+            Path::Avx2 => work.run::<Baseline>(),
         }
     }
 }
