@@ -9,11 +9,9 @@ use rayon::prelude::*;
 use crate::{
     ConvShape,
     scratch::Scratch,
-    simd::{Simd, Work, fast},
+    simd::{LANES, Simd, Work, fast, unrolled},
 };
 
-/// Values that are summed side by side.
-const LANES: usize = 16;
 /// Most values of a line that are computed at a time. Reading may go this far beyond a line.
 const BLOCK: usize = 4 * LANES;
 
@@ -193,13 +191,11 @@ impl Padded {
                     continue;
                 }
                 let from = &from[phase + first * self.phases - self.before..];
+                let values = from.iter().step_by(self.phases);
                 if self.phases == 1 {
                     to[first..end].copy_from_slice(&from[..end - first]);
                 } else {
-                    to[first..end]
-                        .iter_mut()
-                        .zip(from.iter().step_by(self.phases))
-                        .for_each(|(to, from)| *to = *from);
+                    to[first..end].iter_mut().zip(values).for_each(|(to, from)| *to = *from);
                 }
             }
         }
@@ -241,17 +237,16 @@ impl SumLine<'_> {
     /// The sums from `start` on; returns how many were made.
     #[inline(always)]
     fn block<S: Simd, const B: usize>(&mut self, start: usize, len: usize) -> usize {
-        let mut sums = [[0.0; LANES]; B];
+        let mut sums = [S::splat(0.0); B];
         for &Shift { shift, weight } in self.shifts {
-            let source = &self.source[shift + start..][..B * LANES];
-            for (sums, source) in sums.iter_mut().zip(source.as_chunks::<LANES>().0) {
-                for (sum, &value) in sums.iter_mut().zip(source) {
-                    *sum = S::mul_add(value, weight, *sum);
-                }
-            }
+            let source = self.source[shift + start..][..B * LANES].as_chunks::<LANES>().0;
+            let weight = S::splat(weight);
+            unrolled!(b in 0..B, at most 5, { sums[b] = S::mul_add_all(S::load(&source[b]), weight, sums[b]) });
         }
+        let mut block = [[0.0; LANES]; B];
+        unrolled!(b in 0..B, at most 5, { S::store(sums[b], &mut block[b]) });
         let count = (B * LANES).min(len - start);
-        let sums = &sums.as_flattened()[..count];
+        let sums = &block.as_flattened()[..count];
         if self.step == 1 {
             self.line[self.first + start..][..count].copy_from_slice(sums);
         } else {
@@ -294,38 +289,27 @@ impl Correlate<'_> {
     #[inline(always)]
     fn taps<S: Simd, const T: usize>(&mut self, tap: usize) -> usize {
         let shifts: [usize; T] = std::array::from_fn(|i| self.shifts[tap + i]);
-        let mut sums = [[0.0f32; LANES]; T];
+        let mut sums = [S::splat(0.0); T];
         for (y, grad) in self.grad.chunks_exact(self.width).enumerate() {
-            let lines = shifts
-                .map(|shift| &self.source[y * self.row + shift..][..self.width.next_multiple_of(LANES)]);
-            let (chunks, rest) = grad.as_chunks::<LANES>();
-            for (chunk, grad) in chunks.iter().enumerate() {
-                add_products::<S, T>(&mut sums, grad, &lines, chunk);
-            }
-            if !rest.is_empty() {
-                let mut grad = [0.0; LANES];
-                grad[..rest.len()].copy_from_slice(rest);
-                add_products::<S, T>(&mut sums, &grad, &lines, chunks.len());
+            let lines = shifts.map(|shift| {
+                let line = &self.source[y * self.row + shift..][..self.width.next_multiple_of(LANES)];
+                line.as_chunks::<LANES>().0
+            });
+            for (chunk, grad) in grad.chunks(LANES).enumerate() {
+                let grad = match grad.first_chunk() {
+                    Some(grad) => S::load(grad),
+                    None => S::load_first(grad, grad.len()),
+                };
+                unrolled!(t in 0..T, at most 12, {
+                    sums[t] = S::mul_add_all(grad, S::load(&lines[t][chunk]), sums[t]);
+                });
             }
         }
-        for (total, sums) in self.sums[tap..].iter_mut().zip(&sums) {
+        let mut totals = [[0.0; LANES]; T];
+        unrolled!(t in 0..T, at most 12, { S::store(sums[t], &mut totals[t]) });
+        for (total, sums) in self.sums[tap..].iter_mut().zip(&totals) {
             *total += sums.iter().copied().map(f64::from).sum::<f64>();
         }
         T
-    }
-}
-
-#[inline(always)]
-fn add_products<S: Simd, const T: usize>(
-    sums: &mut [[f32; LANES]; T],
-    grad: &[f32; LANES],
-    lines: &[&[f32]; T],
-    chunk: usize,
-) {
-    for (sums, line) in sums.iter_mut().zip(lines) {
-        let values: &[f32; LANES] = line[chunk * LANES..].first_chunk().expect("lines are whole chunks");
-        for lane in 0..LANES {
-            sums[lane] = S::mul_add(grad[lane], values[lane], sums[lane]);
-        }
     }
 }
