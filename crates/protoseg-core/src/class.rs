@@ -40,6 +40,7 @@ pub struct Classes(Vec<Class>);
 
 /// Why a list of classes is not valid for a classifier.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClassError {
     #[error("there is no base class\nhint: name at least one base class")]
     NoBase,

@@ -39,6 +39,7 @@ pub struct ClassTable {
 
 /// Why a list of classes is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClassTableError {
     #[error("the data set has no foreground class\nhint: name at least one class besides the background")]
     NoForeground,

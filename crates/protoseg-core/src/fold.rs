@@ -34,6 +34,7 @@ pub enum FoldScheme {
 
 /// Why a fold does not fit its data set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FoldError {
     #[error(
         "fold `{fold}` names class `{class}`, which the data set does not have\nhint: choose among its classes: {known}"

@@ -51,6 +51,7 @@ pub struct SupportDraw {
 
 /// Why supports cannot be drawn or used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SupportError {
     #[error(
         "class `{class}` has no usable support in fold `{fold}`: images in its pool: {pool}, with another novel class: {other_novel}, with fewer than {min_pixels} pixels of the class: {too_small}\nhint: require fewer pixels per support, or choose the supports by hand"

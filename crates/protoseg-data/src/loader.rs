@@ -56,6 +56,7 @@ pub struct Batch<B, E> {
 
 /// Why an epoch ends early.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LoadError<E> {
     #[error("{error}")]
     Item { index: usize, error: E },
@@ -67,6 +68,7 @@ pub enum LoadError<E> {
 
 /// Why options are not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LoaderOptionsError {
     #[error("there is nothing to load\nhint: check that the split has images that the rules keep")]
     NoItems,

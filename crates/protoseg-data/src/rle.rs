@@ -6,6 +6,7 @@ use crate::region::Region;
 
 /// Why a run-length mask is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RleError {
     #[error("its runs cover `{got}` pixels, expected `{expected}`")]
     Length { got: u64, expected: u64 },
