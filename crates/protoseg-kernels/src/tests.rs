@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::{
-    channels_last::{PackedConv, average_pool, cells, max_pool_3x3, transpose},
+    channels_last::{JoinedConvs, PackedConv, average_pool, cells, max_pool_3x3, transpose},
     simd::pretend::{Path, TURN, with},
     *,
 };
@@ -375,6 +375,66 @@ fn paths_that_this_machine_does_not_take_are_the_reference_too() {
             }
         }
     }
+}
+
+/// Widths, kernels, strides, dilations and zeros of an inverted residual block.
+fn joined_shapes() -> impl Iterator<Item = [ConvShape; 3]> {
+    let cases = [
+        [3, 1, 1, 1, 1],
+        [3, 2, 1, 0, 1],
+        [5, 1, 1, 2, 2],
+        [5, 2, 1, 1, 2],
+        [3, 1, 2, 2, 2],
+        [3, 2, 1, 1, 1],
+    ];
+    cases.into_iter().map(|[kernel, stride, dilation, padding, padding_after]| {
+        let widen = ConvShape { width: 161, ..same(13, 48, 210, 1, 1) };
+        let depthwise =
+            ConvShape { from: 48, kernel, stride, dilation, padding, padding_after, groups: 48, ..widen };
+        let (height, width) = (depthwise.out_height(), depthwise.out_width());
+        [widen, depthwise, ConvShape { height, width, ..same(48, 13, 0, 1, 1) }]
+    })
+}
+
+#[test]
+fn layers_that_are_joined_are_what_they_are_apart() {
+    let _turn = TURN.lock();
+    for [widen, depthwise, narrow] in joined_shapes() {
+        let conv = |shape: ConvShape, activation, seed| {
+            PackedConv::new(shape, &values(shape.weight_len(), seed), &values(shape.to, seed + 1), activation)
+        };
+        let layers = [
+            conv(widen, Activation::Relu6, 1),
+            conv(depthwise, Activation::Relu6, 3),
+            conv(narrow, Activation::None, 5),
+        ];
+        let run = |layers: &[PackedConv], input: &[f32], add: Option<&[f32]>| {
+            layers.iter().enumerate().fold(input.to_vec(), |map, (index, conv)| {
+                let mut out = vec![f32::NAN; conv.shape().output_len()];
+                let add = if index + 1 == layers.len() { add } else { None };
+                conv.run(&map, add, &mut out, conv.shape().to);
+                out
+            })
+        };
+        let added = values(narrow.output_len(), 7);
+        for (first, add) in [(0, None), (0, Some(&added[..])), (1, None)] {
+            let input = values(layers[first].shape().input_len(), 8);
+            let apart = run(&layers[first..], &input, add);
+            let joined = JoinedConvs::new((first == 0).then_some(&layers[0]), &layers[1], &layers[2]);
+            let mut out = vec![f32::NAN; narrow.output_len()];
+            joined.expect("the map is large").run(&input, add, &mut out);
+            assert_eq!(out, apart, "{depthwise:?}");
+        }
+    }
+}
+
+#[test]
+fn layers_of_small_maps_stay_apart() {
+    let depthwise = ConvShape { groups: 48, ..same(48, 48, 20, 3, 1) };
+    let conv = |shape: ConvShape| {
+        PackedConv::new(shape, &values(shape.weight_len(), 1), &values(shape.to, 2), Activation::Relu)
+    };
+    assert!(JoinedConvs::new(None, &conv(depthwise), &conv(same(48, 8, 20, 1, 1))).is_none());
 }
 
 #[test]

@@ -39,6 +39,10 @@ impl Depthwise {
         size_of_val(&self.taps[..])
     }
 
+    pub fn taps(&self) -> &[Lanes] {
+        &self.taps
+    }
+
     pub fn run(&self, shape: &ConvShape, input: &[f32], finish: Finish, out: &mut [f32], stride: usize) {
         let rows = share(shape.batch * shape.out_height(), ROWS);
         let row_len = shape.out_width() * stride;
@@ -51,14 +55,14 @@ impl Depthwise {
 }
 
 /// Some output rows, from `first` of all the batch's on.
-struct Band<'a> {
-    shape: &'a ConvShape,
-    taps: &'a [Lanes],
-    input: &'a [f32],
-    finish: Finish<'a>,
-    first: usize,
-    out: &'a mut [f32],
-    stride: usize,
+pub struct Band<'a> {
+    pub shape: &'a ConvShape,
+    pub taps: &'a [Lanes],
+    pub input: &'a [f32],
+    pub finish: Finish<'a>,
+    pub first: usize,
+    pub out: &'a mut [f32],
+    pub stride: usize,
 }
 
 impl Work for Band<'_> {

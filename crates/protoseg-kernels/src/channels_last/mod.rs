@@ -7,6 +7,7 @@
 
 mod depthwise;
 mod gather;
+mod joined;
 mod lines;
 mod panels;
 mod pool;
@@ -14,6 +15,7 @@ mod taps;
 mod transpose;
 mod winograd;
 
+pub use joined::JoinedConvs;
 pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
 pub use pool::{average_pool, cells, max_pool_3x3};
 pub use transpose::transpose;

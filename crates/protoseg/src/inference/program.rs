@@ -3,7 +3,9 @@
 //! A map is needed from the step that writes it first to the last step that reads it. Maps whose times do not meet share a
 //! buffer (a slot), so a run needs a few of them and never asks the system for memory.
 
-use protoseg_kernels::channels_last::{PackedConv, average_pool, max_pool_3x3, transpose};
+use std::collections::HashMap;
+
+use protoseg_kernels::channels_last::{JoinedConvs, PackedConv, average_pool, max_pool_3x3, transpose};
 
 use super::spread::Spread;
 
@@ -35,6 +37,8 @@ pub struct Step {
 pub enum Work {
     /// Of the first map; the second, if there is one, is added before the activation.
     Conv(PackedConv),
+    /// As [`Work::Conv`], of several layers.
+    Joined(JoinedConvs),
     MaxPool {
         stride: usize,
     },
@@ -53,6 +57,10 @@ impl Step {
     pub fn macs(&self) -> (u64, u64) {
         match &self.work {
             Work::Conv(conv) => (conv.shape().macs(), conv.computed_macs()),
+            Work::Joined(convs) => {
+                let sum = |of: fn(&PackedConv) -> u64| convs.layers().map(of).sum();
+                (sum(|conv| conv.shape().macs()), sum(PackedConv::computed_macs))
+            }
             Work::Spread(spread) => spread.macs(),
             Work::MaxPool { .. } | Work::AveragePool { .. } | Work::Broadcast => (0, 0),
         }
@@ -60,14 +68,8 @@ impl Step {
 
     pub fn kernel(&self) -> String {
         match &self.work {
-            Work::Conv(conv) => {
-                let shape = conv.shape();
-                let stride = if shape.stride > 1 { format!(" s{}", shape.stride) } else { String::new() };
-                let dilation =
-                    if shape.dilation > 1 { format!(" d{}", shape.dilation) } else { String::new() };
-                let side = shape.kernel;
-                format!("{side}x{side}{stride}{dilation} {} -> {}, {}", shape.from, shape.to, conv.kernel())
-            }
+            Work::Conv(conv) => conv_kernel(conv),
+            Work::Joined(convs) => convs.layers().map(conv_kernel).collect::<Vec<_>>().join("; "),
             Work::MaxPool { stride } => format!("max 3x3 s{stride}"),
             Work::AveragePool { bins } => format!("mean to {bins}x{bins}"),
             Work::Broadcast => "copy to every pixel".to_string(),
@@ -86,6 +88,7 @@ impl Step {
         let out = &mut out[self.offset..];
         match &self.work {
             Work::Conv(conv) => conv.run(maps[0], maps.get(1).copied(), out, channels),
+            Work::Joined(convs) => convs.run(maps[0], maps.get(1).copied(), out),
             Work::MaxPool { stride } => max_pool_3x3(self.from[0].shape, *stride, maps[0], out),
             Work::AveragePool { bins } => {
                 out.copy_from_slice(&average_pool(self.from[0].shape, &[*bins], maps[0]));
@@ -96,6 +99,15 @@ impl Step {
             Work::Spread(spread) => spread.run(&maps, out),
         }
     }
+}
+
+/// `3x3 s2 64 -> 128, windows`
+fn conv_kernel(conv: &PackedConv) -> String {
+    let shape = conv.shape();
+    let stride = if shape.stride > 1 { format!(" s{}", shape.stride) } else { String::new() };
+    let dilation = if shape.dilation > 1 { format!(" d{}", shape.dilation) } else { String::new() };
+    let side = shape.kernel;
+    format!("{side}x{side}{stride}{dilation} {} -> {}, {}", shape.from, shape.to, conv.kernel())
 }
 
 /// The buffers of one run.
@@ -143,6 +155,7 @@ impl Builder {
     /// With every map given its place.
     pub fn finish(self, output: Map) -> Program {
         let Self { steps, maps } = self;
+        let steps = join(steps, output);
         let input = maps[0];
         let mut last = vec![0; maps.len()];
         for (index, step) in steps.iter().enumerate() {
@@ -181,6 +194,47 @@ impl Builder {
     }
 }
 
+/// The steps, with layers of inverted residual blocks as one where that pays.
+fn join(steps: Vec<Step>, output: Map) -> Vec<Step> {
+    let mut reads: HashMap<usize, usize> = HashMap::from([(output.id, 1)]);
+    steps.iter().flat_map(|step| &step.from).for_each(|map| *reads.entry(map.id).or_default() += 1);
+    let mut joined: Vec<Step> = Vec::new();
+    for step in steps {
+        let feeds = |before: &Step, after: &Step| {
+            before.to == after.from[0]
+                && before.offset == 0
+                && before.from.len() == 1
+                && reads[&before.to.id] == 1
+        };
+        let conv = |step: &Step| match &step.work {
+            Work::Conv(conv) if step.offset == 0 && conv.shape().to == step.to.shape[2] => Some(conv.clone()),
+            _ => None,
+        };
+        let count = match &joined[..] {
+            [.., first, middle] if feeds(middle, &step) && feeds(first, middle) => 2,
+            [.., middle] if feeds(middle, &step) => 1,
+            _ => 0,
+        };
+        // With the layer that widens the map if there is one, else without.
+        let whole = (1..=count).rev().find_map(|count| {
+            let before = &joined[joined.len() - count..];
+            let widen = if count == 2 { Some(conv(&before[0])?) } else { None };
+            let convs = JoinedConvs::new(widen.as_ref(), &conv(&before[count - 1])?, &conv(&step)?)?;
+            Some((count, convs))
+        });
+        match whole {
+            Some((count, convs)) => {
+                let first = joined.drain(joined.len() - count..).next().expect("there are layers before");
+                let name = step.name.rsplit_once('.').map_or(&step.name[..], |(block, _)| block);
+                let from = first.from.into_iter().chain(step.from.into_iter().skip(1)).collect();
+                joined.push(Step { name: name.to_string(), work: Work::Joined(convs), from, ..step });
+            }
+            None => joined.push(step),
+        }
+    }
+    joined
+}
+
 impl Program {
     pub fn input_size(&self) -> [usize; 2] {
         let [height, width, _] = self.input.shape;
@@ -202,6 +256,7 @@ impl Program {
     pub fn weight_bytes(&self) -> usize {
         let bytes = |step: &Step| match &step.work {
             Work::Conv(conv) => conv.weight_bytes(),
+            Work::Joined(convs) => convs.layers().map(PackedConv::weight_bytes).sum(),
             Work::Spread(spread) => spread.weight_bytes(),
             Work::MaxPool { .. } | Work::AveragePool { .. } | Work::Broadcast => 0,
         };
