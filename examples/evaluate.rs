@@ -1,4 +1,5 @@
-//! Scores a model on a data set: novel classes are taught from drawn supports, then every image of the other split counts.
+//! Scores a model on a data set: novel classes are taught from drawn supports, then every image of the other split
+//! counts.
 //!
 //!     cargo run --release --example evaluate -- MODEL DATA [IMAGES]
 

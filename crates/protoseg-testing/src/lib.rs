@@ -8,9 +8,9 @@ use std::{collections::HashMap, fs, path::PathBuf};
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
-/// A file or folder of `../shared`, the data beside the repository. Panics where it is missing: a test that asks carries
-/// `#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]`, which its crate's build script
-/// (`build/has_shared.rs`) decides.
+/// A file or folder of `../shared`, the data beside the repository. Panics where it is missing: a test that asks
+/// carries `#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]`, which its crate's build
+/// script (`build/has_shared.rs`) decides.
 #[track_caller]
 pub fn shared(path: &str) -> PathBuf {
     let full = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(path);
@@ -114,7 +114,8 @@ pub fn read_keys(path: &std::path::Path) -> Vec<(String, Vec<usize>)> {
     text.lines().map(line).collect()
 }
 
-/// Writes a safetensors file that holds, for each key, its [`generated_weights`] under the name that `rename` makes of it.
+/// Writes a safetensors file that holds, for each key, its [`generated_weights`] under the name that `rename` makes
+/// of it.
 pub fn write_generated(keys: &[(String, Vec<usize>)], rename: impl Fn(&str) -> String, to: &std::path::Path) {
     let bytes = |(name, shape): &(String, Vec<usize>)| -> Vec<u8> {
         generated_weights(name, shape).iter().flat_map(|value| value.to_le_bytes()).collect()

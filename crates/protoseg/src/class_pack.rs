@@ -1,8 +1,8 @@
 //! Class packs: what supports have taught a model, in a small file of its own.
 //!
 //! A pack keeps, for every support, the sum of the features over its class and over each base class labelled in it, and
-//! how many positions those were. Prototypes and SCE follow from the sums, so classes can be added, removed and merged in
-//! any order: the classifier is the one that all its classes registered at once would give, bit for bit.
+//! how many positions those were. Prototypes and SCE follow from the sums, so classes can be added, removed and
+//! merged in any order: the classifier is the one that all its classes registered at once would give, bit for bit.
 
 use std::{
     collections::HashMap,
@@ -238,8 +238,8 @@ impl ClassPack {
         Ok(())
     }
 
-    /// Classes in the order of their rows in a classifier of this model: those that the model's own description names as
-    /// novel come first, in its order; the others follow by name.
+    /// Classes in the order of their rows in a classifier of this model: those that the model's own description names
+    /// as novel come first, in its order; the others follow by name.
     pub fn by_row(&self, model: &Model) -> Vec<&PackClass> {
         let classes = model.classes();
         let named: Vec<&str> = classes.names(protoseg_core::ClassRole::Novel).collect();

@@ -1,5 +1,5 @@
-//! Teach a semantic-segmentation model a new class from 1 to 10 example masks, in seconds, without retraining and without
-//! forgetting what it knew.
+//! Teach a semantic-segmentation model a new class from 1 to 10 example masks, in seconds, without retraining and
+//! without forgetting what it knew.
 //!
 //! An extractor turns an image into features. A class is a prototype: a vector that the features of its pixels are
 //! compared with. Base classes learn theirs from many labelled images; a new class gets its own from a few, without a

@@ -1,5 +1,5 @@
-//! Registering classes, changing packs, predicting and evaluating, start to end, with a tiny model of random weights. What it
-//! predicts is of no worth, but it is the same for the same classes.
+//! Registering classes, changing packs, predicting and evaluating, start to end, with a tiny model of random weights.
+//! What it predicts is of no worth, but it is the same for the same classes.
 
 use std::{
     fs,

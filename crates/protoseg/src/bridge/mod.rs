@@ -1,5 +1,5 @@
-//! The single crossing between Burn and our kernels: tensors of the CPU go to `protoseg-kernels` and back, with gradients.
-//! On every other device the same functions are Burn's own.
+//! The single crossing between Burn and our kernels: tensors of the CPU go to `protoseg-kernels` and back, with
+//! gradients. On every other device the same functions are Burn's own.
 
 mod conv;
 mod norm;

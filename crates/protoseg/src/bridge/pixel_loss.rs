@@ -39,8 +39,8 @@ impl PixelTargets {
     }
 }
 
-/// Mean cross-entropy of `scores` (`[batch, classes, h, w]`), upsampled to the labels' size, over the labelled pixels; zero
-/// without any.
+/// Mean cross-entropy of `scores` (`[batch, classes, h, w]`), upsampled to the labels' size, over the labelled
+/// pixels; zero without any.
 pub(crate) fn pixel_loss(scores: Tensor<4>, judged: &PixelTargets) -> Tensor<1> {
     if !is_cpu(&scores.device()) || scores.dtype() != DType::F32 {
         return plain(scores, judged);

@@ -1,7 +1,7 @@
 //! Pyramid pooling (PSPNet).
 //!
-//! The map is pooled to 1, 4, 9 and 36 positions, channels are mixed there, and each small map is upsampled to h x w and
-//! concatenated to the map. What a 3x3 convolution makes of that is computed by a shortcut
+//! The map is pooled to 1, 4, 9 and 36 positions, channels are mixed there, and each small map is upsampled to h x w
+//! and concatenated to the map. What a 3x3 convolution makes of that is computed by a shortcut
 //! ([`pyramid`](crate::graph::pyramid)).
 
 use burn::{module::Module, tensor::Device};

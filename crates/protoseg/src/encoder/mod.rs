@@ -1,6 +1,6 @@
 //! Encoders (backbones): image -> feature maps. Encoder + decoder = the paper's F.
 //!
-//! One file per family; [`table`] lists them.
+//! One file per family; `table.rs` lists them.
 
 #[macro_use]
 mod families;

@@ -65,7 +65,8 @@ pub struct EvaluatedImage<'a> {
     /// Its labels.
     pub truth: &'a RowMap,
     /// What each cell made of it, in the order of [`Evaluated::cells`]. Under
-    /// [`Protocol::Reference`](protoseg_core::Protocol::Reference) they are squares, and the image lies at their top left.
+    /// [`Protocol::Reference`](protoseg_core::Protocol::Reference) they are squares, and the image lies at their top
+    /// left.
     pub predicted: &'a [RowMap],
 }
 

@@ -1,9 +1,9 @@
 //! A network said once: the layers of encoders and decoders as a graph of primitive nodes.
 //!
-//! Nodes borrow the modules that hold their weights. Whoever has to walk a network walks this graph: [`run`] computes it
-//! with gradients, [`cost`] counts its work, [`fuse`] finds chains that are computed in one go, and
-//! [`inference`](crate::inference) turns it into steps for the kernels. Sizes are no part of a graph: one serves images
-//! of any size.
+//! Nodes borrow the modules that hold their weights. Whoever has to walk a network walks this graph: [`run`] computes
+//! it with gradients, [`cost`] counts its work, [`fuse`] finds chains that are computed in one go, and
+//! [`inference`](crate::inference) turns it into steps for the kernels. Sizes are no part of a graph: one serves
+//! images of any size.
 
 pub(crate) mod cost;
 pub(crate) mod fold;

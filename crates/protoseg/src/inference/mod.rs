@@ -1,10 +1,10 @@
 //! F for use: a network whose weights never change, for images of one size, on the CPU.
 //!
-//! The same map as [`Network::features`](crate::network::Network::features), several times as fast. Batch-norm is folded
-//! into weights and biases, which are packed once; activations and shortcuts are part of the convolution before them;
-//! maps keep the channels of a pixel together throughout and live in a few buffers that are used again and again
-//! ([`program`]). The kernels are those of [`protoseg_kernels::channels_last`]. A network with a layer that has no
-//! kernel is refused by name ([`NoKernel`]) and runs through Burn's modules instead.
+//! The same map as [`Network::features`](crate::network::Network::features), several times as fast. Batch-norm is
+//! folded into weights and biases, which are packed once; activations and shortcuts are part of the convolution
+//! before them; maps keep the channels of a pixel together throughout and live in a few buffers that are used again
+//! and again (`program.rs`). The kernels are those of [`protoseg_kernels::channels_last`]. A network with a layer that
+//! has no kernel is refused by name ([`NoKernel`]) and runs through Burn's modules instead.
 
 mod lower;
 mod program;

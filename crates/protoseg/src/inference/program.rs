@@ -1,7 +1,7 @@
 //! Steps in order, and which buffer each of their maps lives in.
 //!
-//! A map is needed from the step that writes it first to the last step that reads it. Maps whose times do not meet share a
-//! buffer (a slot), so a run needs a few of them and never asks the system for memory.
+//! A map is needed from the step that writes it first to the last step that reads it. Maps whose times do not meet
+//! share a buffer (a slot), so a run needs a few of them and never asks the system for memory.
 
 use std::collections::HashMap;
 
@@ -263,8 +263,8 @@ impl Program {
         self.steps.iter().map(bytes).sum()
     }
 
-    /// From an image of `[3, height, width]` to features of `[d, h, w]`. `watch` is called before (true) and after (false)
-    /// every step.
+    /// From an image of `[3, height, width]` to features of `[d, h, w]`. `watch` is called before (true) and after
+    /// (false) every step.
     pub fn run(&self, image: &[f32], slots: &mut Slots, mut watch: impl FnMut(&Step, bool)) -> Vec<f32> {
         let pixels = image.len() / 3;
         assert_eq!(image.len(), self.input.len(), "an image of {:?}", self.input.shape);

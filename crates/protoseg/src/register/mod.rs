@@ -122,8 +122,8 @@ impl Registration {
         Self { replace, ..self }
     }
 
-    /// Adds all classes of a set to a pack and says how good their supports are. If anything fails, the pack stays as it
-    /// was. `progress` hears how many supports or classes are done, of how many.
+    /// Adds all classes of a set to a pack and says how good their supports are. If anything fails, the pack stays as
+    /// it was. `progress` hears how many supports or classes are done, of how many.
     pub fn run(
         &self,
         model: &Model,
@@ -223,8 +223,8 @@ impl Model {
         reports.into_iter().next().ok_or(RegisterError::Nothing)
     }
 
-    /// What registration keeps of a support whose features (`[1, d, h, w]`) are known. `labels` are of any size: rows of
-    /// base classes, and `own` where the class is.
+    /// What registration keeps of a support whose features (`[1, d, h, w]`) are known. `labels` are of any size: rows
+    /// of base classes, and `own` where the class is.
     pub(crate) fn remember(
         &self,
         features: Tensor<4>,

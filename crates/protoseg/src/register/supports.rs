@@ -79,8 +79,8 @@ impl SupportSet {
         classes.into_iter().try_for_each(|(class, pairs)| self.add_files(&class, pairs))
     }
 
-    /// Every class of a COCO file that the model does not have, with at most `shots` images each. `images` is the folder
-    /// that the file's image names are in.
+    /// Every class of a COCO file that the model does not have, with at most `shots` images each. `images` is the
+    /// folder that the file's image names are in.
     pub fn add_coco(
         &mut self,
         annotations: &Path,
@@ -147,8 +147,8 @@ impl SupportSet {
     }
 }
 
-/// The first `shots` samples that hold each of the classes. Every label map is read once, whatever the number of classes:
-/// maps of COCO are drawn from polygons.
+/// The first `shots` samples that hold each of the classes. Every label map is read once, whatever the number of
+/// classes: maps of COCO are drawn from polygons.
 fn first_samples(
     dataset: &dyn Dataset,
     classes: &[ClassId],

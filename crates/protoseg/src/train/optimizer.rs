@@ -1,6 +1,6 @@
-//! How weights are moved. The reference's way: SGD with momentum and weight decay, everything but the encoder at ten times
-//! the rate, and a rate that falls polynomially from step to step. A small network that starts from random weights and
-//! has minutes, not days, learns several times as fast with AdamW, a warm-up and a cosine.
+//! How weights are moved. The reference's way: SGD with momentum and weight decay, everything but the encoder at ten
+//! times the rate, and a rate that falls polynomially from step to step. A small network that starts from random
+//! weights and has minutes, not days, learns several times as fast with AdamW, a warm-up and a cosine.
 
 use std::f64::consts::PI;
 

@@ -97,8 +97,8 @@ impl ModuleMapper for Ids {
 #[derive(Default)]
 struct Path(Vec<String>);
 
-/// Enum variants are not part of a name: the config says which one it is. Nor is the field that holds what a method adds
-/// to a network: in files those tensors lie beside encoder and decoder.
+/// Enum variants are not part of a name: the config says which one it is. Nor is the field that holds what a method
+/// adds to a network: in files those tensors lie beside encoder and decoder.
 fn is_named(name: &str, container: &str) -> bool {
     let is_method = name == "method" && container.ends_with("Network");
     !is_method && !container.starts_with("Enum:")

@@ -9,7 +9,8 @@ use std::io::{self, BufRead, Read};
 /// A ResNet-152 checkpoint with its optimiser has about 150,000.
 const MAX_OPERATIONS: usize = 4_000_000;
 
-/// No checkpoint's pickle is as long as this, storages apart. A few megabytes of zip can unfold to a thousand times more.
+/// No checkpoint's pickle is as long as this, storages apart. A few megabytes of zip can unfold to a thousand times
+/// more.
 const MAX_BYTES: u64 = 128 << 20;
 
 /// Walks one pickle up to its STOP. An unknown operation ends the walk without an error: the parser will name it.

@@ -156,9 +156,10 @@ fn the_golden_step() {
 
     let grads = gradients(&network, &grads);
     for name in golden.names().filter_map(|name| name.strip_prefix("grad.")) {
-        // Batch statistics over four values (the pyramid's first bin) put ReLUs on the edge: PyTorch in double precision
-        // is itself 1e-2 to 4e-2 away from these numbers inside the extractor (`benches/peers/frozen_step.py --golden`),
-        // so no other rounding can come closer. What is exact there is tested by the step with frozen batch-norm.
+        // Batch statistics over four values (the pyramid's first bin) put ReLUs on the edge: PyTorch in double
+        // precision is itself 1e-2 to 4e-2 away from these numbers inside the extractor
+        // (`benches/peers/frozen_step.py --golden`), so no other rounding can come closer. What is exact there is
+        // tested by the step with frozen batch-norm.
         let ill_conditioned = name.starts_with("layer") || name.starts_with("ppm");
         let tolerance = if ill_conditioned { 5e-2 } else { 1e-3 };
         assert_close_relative(name, &grads[&ours(name)], golden.values(&format!("grad.{name}")), tolerance);

@@ -44,8 +44,8 @@ impl Gate {
     /// What stands for the support gate of a model that never trained one.
     pub const UNTRAINED: Self = Self::Constant(0.5);
 
-    /// The weight of each class: `learned` and `new` are `[.., classes, d]`, the result `[.., classes, 1]`. `mlp` is the
-    /// network of [`Gate::Mlp`].
+    /// The weight of each class: `learned` and `new` are `[.., classes, d]`, the result `[.., classes, 1]`. `mlp` is
+    /// the network of [`Gate::Mlp`].
     pub fn weight<const D: usize>(
         self,
         learned: Tensor<D>,

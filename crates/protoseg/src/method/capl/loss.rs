@@ -67,8 +67,8 @@ pub fn batch_losses(
     Losses { main, aux, total }
 }
 
-/// Mean cross-entropy of `scores` (`[batch, classes, h, w]`), upsampled to the labels' size, over the labelled pixels; zero
-/// without any.
+/// Mean cross-entropy of `scores` (`[batch, classes, h, w]`), upsampled to the labels' size, over the labelled
+/// pixels; zero without any.
 pub fn cross_entropy(scores: Tensor<4>, labels: &[RowMap]) -> Tensor<1> {
     pixel_loss(scores, &PixelTargets::new(labels))
 }
