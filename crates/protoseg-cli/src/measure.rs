@@ -84,6 +84,8 @@ pub fn model(network: NetworkConfig, size: usize) -> Result<Model, ModelError> {
 #[derive(Clone, Debug, Default)]
 pub struct InferenceTimes {
     pub total: Times,
+    /// From the picture to the normalised canvas.
+    pub preprocess: Times,
     pub features: Times,
     /// DQCE and the scores on the features' grid.
     pub scores: Times,
@@ -111,7 +113,8 @@ pub fn inference(
     for run in 0..=runs {
         let mut now = InferenceTimes::default();
         let started = Instant::now();
-        let features = now.features.of(|| model.features(&image));
+        let canvas = now.preprocess.of(|| model.canvas(&image));
+        let features = now.features.of(|| model.canvas_features(canvas));
         let grid = now.scores.of(|| segmenter.grid(features));
         now.labels.of(|| ScoreMap::on_canvas(grid, model.preprocess(), size, size).labels());
         now.total.push(started.elapsed());
@@ -119,6 +122,7 @@ pub fn inference(
         if run > 0 {
             for (all, now) in [
                 (&mut times.total, now.total),
+                (&mut times.preprocess, now.preprocess),
                 (&mut times.features, now.features),
                 (&mut times.scores, now.scores),
                 (&mut times.labels, now.labels),

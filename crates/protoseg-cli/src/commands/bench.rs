@@ -34,6 +34,7 @@ struct Report<T> {
 #[derive(Serialize)]
 struct Inference {
     classes: usize,
+    preprocess_ms: f64,
     features_ms: f64,
     scores_ms: f64,
     labels_ms: f64,
@@ -99,6 +100,7 @@ fn inference(what: &BenchWhat, classes: usize, runs: usize) -> Result<()> {
     drop(bar);
     let details = Inference {
         classes,
+        preprocess_ms: ms(times.preprocess.median()),
         features_ms: ms(times.features.median()),
         scores_ms: ms(times.scores.median()),
         labels_ms: ms(times.labels.median()),
@@ -108,9 +110,9 @@ fn inference(what: &BenchWhat, classes: usize, runs: usize) -> Result<()> {
         return output::json(&report);
     }
     head(&report)?;
-    let Inference { features_ms, scores_ms, labels_ms, .. } = report.details;
+    let Inference { preprocess_ms, features_ms, scores_ms, labels_ms, .. } = report.details;
     output::line(format!(
-        "an image: {:.1} ms (features {features_ms:.1}, scores of {classes} classes {scores_ms:.1}, upsampling and best class {labels_ms:.1})",
+        "an image: {:.1} ms (preprocessing {preprocess_ms:.1}, features {features_ms:.1}, scores of {classes} classes {scores_ms:.1}, upsampling and best class {labels_ms:.1})",
         report.median_ms
     ))?;
     tail(&report)

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use protoseg_kernels::channels_last::{JoinedConvs, PackedConv, average_pool, max_pool_3x3, transpose};
+use rayon::prelude::*;
 
 use super::spread::Spread;
 
@@ -83,7 +84,7 @@ impl Step {
 
     fn run(&self, slots: &Slots, program: &Program, out: &mut [f32]) {
         let maps: Vec<&[f32]> =
-            self.from.iter().map(|map| &slots.0[program.slot[map.id]][..map.len()]).collect();
+            self.from.iter().map(|map| slots.0[program.slot[map.id]].read(map.len())).collect();
         let [.., channels] = self.to.shape;
         let out = &mut out[self.offset..];
         match &self.work {
@@ -112,7 +113,33 @@ fn conv_kernel(conv: &PackedConv) -> String {
 
 /// The buffers of one run.
 #[derive(Debug)]
-pub struct Slots(Vec<Vec<f32>>);
+pub struct Slots(Vec<Slot>);
+
+/// A buffer whose values begin with a line of the cache, so that a vector of sixteen never lies in two of them.
+#[derive(Debug, Default)]
+struct Slot {
+    values: Vec<f32>,
+    start: usize,
+}
+
+impl Slot {
+    /// Values of a line.
+    const LINE: usize = 16;
+
+    fn new(length: usize) -> Self {
+        let values = vec![0.0; length + Self::LINE];
+        let start = values.as_ptr().align_offset(Self::LINE * size_of::<f32>()).min(Self::LINE);
+        Self { values, start }
+    }
+
+    fn read(&self, length: usize) -> &[f32] {
+        &self.values[self.start..][..length]
+    }
+
+    fn write(&mut self, length: usize) -> &mut [f32] {
+        &mut self.values[self.start..][..length]
+    }
+}
 
 #[derive(Debug)]
 pub struct Program {
@@ -246,7 +273,7 @@ impl Program {
     }
 
     pub fn slots(&self) -> Slots {
-        Slots(self.lengths.iter().map(|&length| vec![0.0; length]).collect())
+        Slots(self.lengths.iter().map(|&length| Slot::new(length)).collect())
     }
 
     pub fn slot_bytes(&self) -> usize {
@@ -268,21 +295,24 @@ impl Program {
     pub fn run(&self, image: &[f32], slots: &mut Slots, mut watch: impl FnMut(&Step, bool)) -> Vec<f32> {
         let pixels = image.len() / 3;
         assert_eq!(image.len(), self.input.len(), "an image of {:?}", self.input.shape);
-        let input = &mut slots.0[self.slot[self.input.id]][..image.len()];
-        for (index, pixel) in input.chunks_exact_mut(3).enumerate() {
-            pixel.copy_from_slice(&[image[index], image[pixels + index], image[2 * pixels + index]]);
-        }
+        let [_, width, _] = self.input.shape;
+        let input = slots.0[self.slot[self.input.id]].write(image.len());
+        input.par_chunks_mut((3 * width).max(1)).enumerate().for_each(|(row, line)| {
+            for (index, pixel) in (row * width..).zip(line.as_chunks_mut::<3>().0) {
+                *pixel = [image[index], image[pixels + index], image[2 * pixels + index]];
+            }
+        });
         for step in &self.steps {
             watch(step, true);
             // A step writes to a slot that none of its other maps is in.
             let slot = self.slot[step.to.id];
             let mut out = std::mem::take(&mut slots.0[slot]);
-            step.run(slots, self, &mut out[..step.to.len()]);
+            step.run(slots, self, out.write(step.to.len()));
             slots.0[slot] = out;
             watch(step, false);
         }
         let [.., channels] = self.output.shape;
-        transpose(&slots.0[self.slot[self.output.id]][..self.output.len()], channels)
+        transpose(slots.0[self.slot[self.output.id]].read(self.output.len()), channels)
     }
 }
 
