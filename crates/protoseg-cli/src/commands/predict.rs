@@ -242,11 +242,12 @@ fn print(summary: &Summary<'_>, args: &Predict) -> Result<()> {
         output::line(format_args!("... and {} more", read().count() - LISTED))?;
     }
     let network: f64 = read().map(|image| image.seconds).sum();
+    let count = read().count();
     output::line(format_args!(
-        "{} images in {:.1} s ({:.2} s each in the network) -> {}",
-        read().count(),
+        "{count} {} in {:.1} s ({:.2} s each in the network) -> {}",
+        if count == 1 { "image" } else { "images" },
         summary.seconds,
-        network / read().count().max(1) as f64,
+        network / count.max(1) as f64,
         args.output.display()
     ))
 }
