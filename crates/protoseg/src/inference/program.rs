@@ -39,7 +39,7 @@ pub enum Work {
     /// Of the first map; the second, if there is one, is added before the activation.
     Conv(PackedConv),
     /// As [`Work::Conv`], of several layers.
-    Joined(JoinedConvs),
+    Joined(Box<JoinedConvs>),
     MaxPool {
         stride: usize,
     },
@@ -221,6 +221,14 @@ impl Builder {
     }
 }
 
+/// The convolution of a step that writes a map of its own.
+fn conv(step: &Step) -> Option<&PackedConv> {
+    match &step.work {
+        Work::Conv(conv) if step.offset == 0 && conv.shape().to == step.to.shape[2] => Some(conv),
+        _ => None,
+    }
+}
+
 /// The steps, with layers of inverted residual blocks as one where that pays.
 fn join(steps: Vec<Step>, output: Map) -> Vec<Step> {
     let mut reads: HashMap<usize, usize> = HashMap::from([(output.id, 1)]);
@@ -233,10 +241,6 @@ fn join(steps: Vec<Step>, output: Map) -> Vec<Step> {
                 && before.from.len() == 1
                 && reads[&before.to.id] == 1
         };
-        let conv = |step: &Step| match &step.work {
-            Work::Conv(conv) if step.offset == 0 && conv.shape().to == step.to.shape[2] => Some(conv.clone()),
-            _ => None,
-        };
         let count = match &joined[..] {
             [.., first, middle] if feeds(middle, &step) && feeds(first, middle) => 2,
             [.., middle] if feeds(middle, &step) => 1,
@@ -246,7 +250,7 @@ fn join(steps: Vec<Step>, output: Map) -> Vec<Step> {
         let whole = (1..=count).rev().find_map(|count| {
             let before = &joined[joined.len() - count..];
             let widen = if count == 2 { Some(conv(&before[0])?) } else { None };
-            let convs = JoinedConvs::new(widen.as_ref(), &conv(&before[count - 1])?, &conv(&step)?)?;
+            let convs = JoinedConvs::new(widen, conv(&before[count - 1])?, conv(&step)?)?;
             Some((count, convs))
         });
         match whole {
@@ -254,7 +258,12 @@ fn join(steps: Vec<Step>, output: Map) -> Vec<Step> {
                 let first = joined.drain(joined.len() - count..).next().expect("there are layers before");
                 let name = step.name.rsplit_once('.').map_or(&step.name[..], |(block, _)| block);
                 let from = first.from.into_iter().chain(step.from.into_iter().skip(1)).collect();
-                joined.push(Step { name: name.to_string(), work: Work::Joined(convs), from, ..step });
+                joined.push(Step {
+                    name: name.to_string(),
+                    work: Work::Joined(Box::new(convs)),
+                    from,
+                    ..step
+                });
             }
             None => joined.push(step),
         }
