@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::{
-    channels_last::{JoinedConvs, PackedConv, average_pool, cells, max_pool_3x3, transpose},
+    channels_last::{JoinedConvs, MaxPool, PackedConv, average_pool, cells, max_pool, transpose},
     simd::pretend::{Path, TURN, with},
     *,
 };
@@ -300,7 +300,7 @@ proptest! {
         let at = |y: usize, x: usize, c: usize| input[(y * width + x) * channels + c];
         let (out_height, out_width) = (height.div_ceil(stride), width.div_ceil(stride));
         let mut out = vec![f32::NAN; out_height * out_width * channels];
-        max_pool_3x3([height, width, channels], stride, &input, &mut out);
+        max_pool([height, width, channels], MaxPool::three(stride), &input, &mut out);
         let near = |middle: usize, side: usize| (0..side).filter(move |at| at.abs_diff(middle) <= 1);
         for (i, got) in out.iter().enumerate() {
             let (c, x, y) = (i % channels, i / channels % out_width, i / channels / out_width);

@@ -29,13 +29,16 @@ impl Model {
         let preprocess = self.preprocess();
         let canvases: Vec<Tensor<4>> = supports.iter().map(|support| self.canvas(support.image())).collect();
         let labels: Vec<RowMap> = supports.iter().map(|support| mask(support, preprocess)).collect();
+        let beside =
+            preprocess.label(&RowMap::new(query.width, query.height, vec![0; query.width * query.height]));
         let episodes = Episodes {
             queries: self.canvas(query),
-            query_labels: &[],
+            query_labels: &[beside],
+            classes: None,
             supports: Tensor::cat(canvases, 0).unsqueeze(),
             support_labels: &labels,
         };
-        let scores = episodic.score(self.network(), &episodes);
+        let scores = episodic.score(&self.vision(), &episodes);
         let [_, rows, height, width] = scores.dims();
         let grid = transposed(scores.reshape([rows, height * width]));
         let grid = ScoreGrid::new(rows, height, width, grid);

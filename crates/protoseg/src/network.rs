@@ -26,16 +26,46 @@ pub struct Network {
     pub method: MethodWeights,
 }
 
+/// A map inside an encoder. Stages of a ResNet are its layers, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tap {
+    /// The map of a stage.
+    Stage(usize),
+    /// The map of a stage before its last activation.
+    Signed(usize),
+    /// The maps of all blocks of a stage in order, each before its last activation.
+    Blocks(usize),
+}
+
+/// A part of a network that can be computed by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Section {
+    /// From images to F.
+    Features,
+    /// From images to maps inside the encoder.
+    Maps(Vec<Tap>),
+    /// From the encoder's last map but one to its last.
+    LastLayer,
+}
+
 impl Network {
     pub(crate) fn new(config: &NetworkConfig, method: &Method, device: &Device) -> Self {
         let &NetworkConfig { dim, dropout, .. } = config;
         let [before_last, channels] = config.encoder.channels();
         let shape =
             DecoderShape { from: channels, dim, dropout, output_stride: config.encoder.output_stride() };
+        let encoder = config.encoder.init(device);
+        let (stages, blocks) = {
+            let (mut graph, image) = Graph::new();
+            let nodes = encoder.describe(&mut graph, image);
+            let shapes = graph.shapes([64, 64, 3]);
+            let channels = nodes.iter().map(|&node| shapes[node][2]).collect();
+            (channels, (0..nodes.len()).map(|stage| graph.blocks(stage).len()).collect())
+        };
         Self {
-            encoder: config.encoder.init(device),
+            encoder,
             decoder: config.decoder.init(&shape, device),
-            method: method.init(FeatureShape { dim, before_last, dropout }, device),
+            method: method.init(&FeatureShape { dim, before_last, stages, blocks, dropout }, device),
         }
     }
 
@@ -61,6 +91,38 @@ impl Network {
         let features = self.decoder.describe(&mut graph, last);
         let aux = self.method.aux_head().map(|head| head.describe(&mut graph, "aux_head", before));
         (graph, Outputs { features, aux })
+    }
+
+    /// The layers of a part, and the nodes that are its result.
+    pub(crate) fn section(&self, section: &Section) -> (Graph<'_>, Vec<Node>) {
+        match section {
+            Section::Features => {
+                let (graph, outputs) = self.describe();
+                (graph, vec![outputs.features])
+            }
+            Section::Maps(taps) => {
+                let (mut graph, image) = Graph::new();
+                let stages = self.encoder.describe(&mut graph, image);
+                let nodes = taps.iter().flat_map(|tap| match *tap {
+                    Tap::Stage(stage) => vec![stages[stage]],
+                    Tap::Signed(stage) => graph.blocks(stage).last().copied().into_iter().collect(),
+                    Tap::Blocks(stage) => graph.blocks(stage),
+                });
+                let nodes = nodes.collect();
+                (graph, nodes)
+            }
+            Section::LastLayer => {
+                let (mut graph, before) = Graph::new();
+                let last = self.encoder.describe_last(&mut graph, before);
+                (graph, vec![last.expect("the method was checked against its encoder")])
+            }
+        }
+    }
+
+    /// A part of the network by operations of Burn, with gradients where there are any.
+    pub(crate) fn run_section(&self, section: &Section, input: Tensor<4>) -> Vec<Tensor<4>> {
+        let (graph, outputs) = self.section(section);
+        graph.run(input, &outputs)
     }
 
     /// Multiply-accumulates of F at this input size: as the paper states the network, and as computed here, with the

@@ -17,7 +17,7 @@ mod winograd;
 
 pub use joined::JoinedConvs;
 pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
-pub use pool::{average_pool, cells, max_pool_3x3};
+pub use pool::{MaxPool, average_pool, cells, max_pool};
 pub use transpose::transpose;
 
 use crate::{Activation, ConvShape, winograd::grid::Grid};

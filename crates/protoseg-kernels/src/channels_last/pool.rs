@@ -6,28 +6,61 @@ use rayon::prelude::*;
 
 use crate::simd::{Simd, Work, fast};
 
-/// The largest of each 3x3 window, one pixel beyond the border included as nothing. `[height, width, channels]` to
-/// `[ceil(height / stride), ceil(width / stride), channels]`.
-pub fn max_pool_3x3([height, width, channels]: [usize; 3], stride: usize, input: &[f32], out: &mut [f32]) {
-    let out_width = width.div_ceil(stride);
-    assert_eq!(input.len(), height * width * channels);
-    assert_eq!(out.len(), height.div_ceil(stride) * out_width * channels);
-    out.par_chunks_mut((out_width * channels).max(1)).enumerate().for_each(|(row, out)| {
-        let rows = around(row * stride, height);
-        fast(MaxLine { input, width, channels, stride, rows, out });
-    });
+/// The largest value of each square window, channel by channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxPool {
+    /// Side of a window: 2 without padding, or 3 with one pixel of padding.
+    pub window: usize,
+    /// From one window to the next.
+    pub stride: usize,
+    /// Whether a last window that reaches beyond the map counts.
+    pub ceil: bool,
 }
 
-/// What lies within one step of `middle`.
-fn around(middle: usize, side: usize) -> Range<usize> {
-    middle.saturating_sub(1)..side.min(middle + 2)
+impl MaxPool {
+    /// Windows of 3x3, with one pixel of padding.
+    pub const fn three(stride: usize) -> Self {
+        Self { window: 3, stride, ceil: false }
+    }
+
+    /// Pixels beyond the map on each side.
+    pub const fn padding(self) -> usize {
+        (self.window - 1) / 2
+    }
+
+    /// Windows along a side.
+    pub fn out(self, side: usize) -> usize {
+        let span = (side + 2 * self.padding()).saturating_sub(self.window);
+        let whole = span / self.stride + 1;
+        // A further window must begin on the map or its first padding.
+        let further = self.ceil && span % self.stride != 0 && whole * self.stride < side + self.padding();
+        whole + usize::from(further)
+    }
+
+    /// What window `at` covers of a side.
+    fn reach(self, at: usize, side: usize) -> Range<usize> {
+        let start = at * self.stride;
+        let end = (start + self.window).saturating_sub(self.padding()).min(side);
+        start.saturating_sub(self.padding())..end
+    }
+}
+
+/// Max pooling of `[height, width, channels]`.
+pub fn max_pool([height, width, channels]: [usize; 3], pool: MaxPool, input: &[f32], out: &mut [f32]) {
+    let out_width = pool.out(width);
+    assert_eq!(input.len(), height * width * channels);
+    assert_eq!(out.len(), pool.out(height) * out_width * channels);
+    out.par_chunks_mut((out_width * channels).max(1)).enumerate().for_each(|(row, out)| {
+        let rows = pool.reach(row, height);
+        fast(MaxLine { input, width, channels, pool, rows, out });
+    });
 }
 
 struct MaxLine<'a> {
     input: &'a [f32],
     width: usize,
     channels: usize,
-    stride: usize,
+    pool: MaxPool,
     rows: Range<usize>,
     out: &'a mut [f32],
 }
@@ -38,7 +71,7 @@ impl Work for MaxLine<'_> {
         for (column, out) in self.out.chunks_exact_mut(self.channels).enumerate() {
             out.fill(f32::NEG_INFINITY);
             for y in self.rows.clone() {
-                for x in around(column * self.stride, self.width) {
+                for x in self.pool.reach(column, self.width) {
                     let pixel = &self.input[(y * self.width + x) * self.channels..][..self.channels];
                     out.iter_mut().zip(pixel).for_each(|(out, &value)| *out = out.max(value));
                 }

@@ -8,6 +8,7 @@
 //! [1024, 60, 60], layer4 [2048, 60, 60].
 
 use burn::{module::Module, nn::conv::Conv2d, tensor::Device};
+use protoseg_kernels::channels_last::MaxPool;
 use serde::{Deserialize, Serialize};
 
 use super::table::{Describe, Family, Rename, Settings, Tensors};
@@ -53,12 +54,38 @@ pub struct ResNetConfig {
     pub output_stride: usize,
     /// All channel counts are multiplied by this and rounded to a multiple of 8.
     pub width: f64,
+    /// 4, or 3 without the last layer.
+    #[serde(default = "four", skip_serializing_if = "is_four")]
+    pub layers: usize,
+    /// Whether the stem's pooling keeps a last window that reaches beyond the map (Caffe, CANet).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ceil_pool: bool,
+    /// Whether the first block of a dilated layer keeps the dilation of the layer before (torchvision).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late_dilation: bool,
+}
+
+fn four() -> usize {
+    4
+}
+
+fn is_four(layers: &usize) -> bool {
+    *layers == 4
 }
 
 impl ResNetConfig {
     /// The reference's encoder: deep stem, stride on the 3x3, output stride 8.
     pub fn new(depth: usize) -> Self {
-        Self { depth, stem: Stem::Deep, stride_on: StrideOn::Conv3x3, output_stride: 8, width: 1.0 }
+        Self {
+            depth,
+            stem: Stem::Deep,
+            stride_on: StrideOn::Conv3x3,
+            output_stride: 8,
+            width: 1.0,
+            layers: 4,
+            ceil_pool: false,
+            late_dilation: false,
+        }
     }
 
     /// Blocks in layer1 .. layer4, and whether they are bottlenecks.
@@ -96,8 +123,13 @@ impl ResNetConfig {
 
     /// Depth and place of the stride, from the tensors of layer1 to layer4.
     pub(crate) fn read_layers(tensors: &dyn Tensors) -> Result<Self, String> {
-        let blocks = [1, 2, 3, 4].map(|layer| tensors.count(&format!("layer{layer}.")));
+        let mut blocks = [1, 2, 3, 4].map(|layer| tensors.count(&format!("layer{layer}.")));
         let bottleneck = tensors.shape("layer1.0.conv3.weight").is_some();
+        let layers = if blocks[3] == 0 { 3 } else { 4 };
+        if layers == 3 {
+            // Every depth has as many blocks in the last layer as in the first.
+            blocks[3] = blocks[0];
+        }
         let depth = Self::depth_of(blocks, bottleneck).ok_or_else(|| {
             format!(
                 "its layers have {blocks:?} {} blocks, which is no ResNet that is known\n\
@@ -110,7 +142,7 @@ impl ResNetConfig {
             Some("first-1x1") => StrideOn::First1x1,
             _ => StrideOn::Conv3x3,
         };
-        Ok(Self { stride_on, ..Self::new(depth) })
+        Ok(Self { stride_on, layers, ..Self::new(depth) })
     }
 
     /// `layer1` .. `layer4`, whose names are ours but for the shortcut's two layers.
@@ -180,6 +212,7 @@ impl Family for ResNetConfig {
             stride_on: settings.stride_on.unwrap_or(base.stride_on),
             output_stride: settings.output_stride.unwrap_or(base.output_stride),
             width: settings.width,
+            ..self
         }
     }
 
@@ -193,16 +226,21 @@ impl Family for ResNetConfig {
         if !(0.05..=4.0).contains(&self.width) {
             return Err(ConfigError::new("encoder.width", self.width, "a number from 0.05 to 4"));
         }
+        if ![3, 4].contains(&self.layers) {
+            return Err(ConfigError::new("encoder.layers", self.layers, "3 or 4"));
+        }
         Ok(())
     }
 
     fn output_stride(&self) -> usize {
-        self.output_stride
+        let [.., last] = self.strides();
+        // Without the last layer the map is that of the one before.
+        if self.layers == 3 { self.output_stride / last.0 } else { self.output_stride }
     }
 
     fn channels(&self) -> [usize; 2] {
-        let [_, _, layer3, layer4] = self.layer_channels();
-        [layer3, layer4]
+        let channels = self.layer_channels();
+        [channels[self.layers - 2], channels[self.layers - 1]]
     }
 
     fn describe(&self) -> String {
@@ -216,7 +254,9 @@ impl Family for ResNetConfig {
             StrideOn::Conv3x3 => "",
         };
         let width = if self.width == 1.0 { String::new() } else { format!(", width x {}", self.width) };
-        format!("ResNet-{} ({stem}{stride_on}, output stride {}{width})", self.depth, self.output_stride)
+        let layers = if self.layers == 4 { "" } else { ", without layer4" };
+        let stride = Family::output_stride(self);
+        format!("ResNet-{} ({stem}{stride_on}, output stride {stride}{width}{layers})", self.depth)
     }
 
     fn init(&self, device: &Device) -> ResNet {
@@ -235,6 +275,8 @@ impl Family for ResNetConfig {
             let (stride, dilation) = self.strides()[index];
             let to = self.layer_channels()[index];
             let init = |block: usize| {
+                let late = block == 0 && self.late_dilation;
+                let dilation = if late { (dilation / 2).max(1) } else { dilation };
                 let stride = if block == 0 { stride } else { 1 };
                 let shape = BlockShape { from, to, stride, dilation, stride_on: self.stride_on };
                 from = to;
@@ -251,7 +293,8 @@ impl Family for ResNetConfig {
             layer1: layer(0),
             layer2: layer(1),
             layer3: layer(2),
-            layer4: layer(3),
+            layer4: if self.layers == 4 { layer(3) } else { Vec::new() },
+            ceil_pool: self.ceil_pool,
         }
     }
 }
@@ -284,8 +327,25 @@ pub struct ResNet {
     pub layer2: Vec<Block>,
     /// Blocks at stride 16, or dilated by 2.
     pub layer3: Vec<Block>,
-    /// Blocks at stride 32, or dilated.
+    /// Blocks at stride 32, or dilated; none in an encoder of three layers.
     pub layer4: Vec<Block>,
+    ceil_pool: bool,
+}
+
+impl ResNet {
+    /// `layer4` on the map of `layer3`; none in an encoder of three layers.
+    pub(crate) fn describe_last<'a>(&'a self, graph: &mut Graph<'a>, layer3: Node) -> Option<Node> {
+        (!self.layer4.is_empty()).then(|| describe_layer(&self.layer4, graph, 4, layer3))
+    }
+}
+
+fn describe_layer<'a>(blocks: &'a [Block], graph: &mut Graph<'a>, layer: usize, mut x: Node) -> Node {
+    for (index, block) in blocks.iter().enumerate() {
+        let sum = block.describe(graph, &format!("layer{layer}.{index}"), x);
+        graph.mark_block(layer, sum);
+        x = graph.relu(sum);
+    }
+    x
 }
 
 impl Describe for ResNet {
@@ -295,12 +355,11 @@ impl Describe for ResNet {
             x = graph.conv_norm(format!("stem.{index}"), conv, x);
             x = graph.relu(x);
         }
-        x = graph.max_pool("stem.pool", x, 2);
+        x = graph.max_pool("stem.pool", x, MaxPool { ceil: self.ceil_pool, ..MaxPool::three(2) });
         let mut stages = vec![x];
-        for (layer, blocks) in (1..).zip([&self.layer1, &self.layer2, &self.layer3, &self.layer4]) {
-            for (index, block) in blocks.iter().enumerate() {
-                x = block.describe(graph, &format!("layer{layer}.{index}"), x);
-            }
+        let layers = [&self.layer1, &self.layer2, &self.layer3, &self.layer4];
+        for (layer, blocks) in (1..).zip(layers).filter(|(_, blocks)| !blocks.is_empty()) {
+            x = describe_layer(blocks, graph, layer, x);
             stages.push(x);
         }
         stages
@@ -318,6 +377,7 @@ pub enum Block {
 }
 
 impl Block {
+    /// The block without its last ReLU.
     fn describe<'a>(&'a self, graph: &mut Graph<'a>, name: &str, x: Node) -> Node {
         let (layers, downsample): (Vec<(&Conv2d, &BatchNorm)>, _) = match self {
             Self::Basic(Basic { conv1, bn1, conv2, bn2, downsample }) => {
@@ -336,10 +396,7 @@ impl Block {
         for (index, (conv, norm)) in (1..).zip(layers) {
             let convolved = graph.conv(format!("{name}.conv{index}"), conv, out);
             out = graph.norm(norm, convolved);
-            if index == count {
-                out = graph.add(out, shortcut);
-            }
-            out = graph.relu(out);
+            out = if index == count { graph.add(out, shortcut) } else { graph.relu(out) };
         }
         out
     }

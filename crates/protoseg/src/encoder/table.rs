@@ -145,6 +145,14 @@ impl Encoder {
         graph.run(image, &stages)
     }
 
+    /// The last layer on the map before it, where it can be computed by itself: of a ResNet with four layers.
+    pub(crate) fn describe_last<'a>(&'a self, graph: &mut Graph<'a>, before: Node) -> Option<Node> {
+        match self {
+            Self::ResNet(resnet) => resnet.describe_last(graph, before),
+            _ => None,
+        }
+    }
+
     /// `[height, width]` of the last map for images of `[height, width]`.
     pub fn map_size(&self, [height, width]: [usize; 2]) -> [usize; 2] {
         let (mut graph, input) = Graph::new();

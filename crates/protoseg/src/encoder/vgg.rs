@@ -2,9 +2,11 @@
 //!
 //! Five blocks of 3x3 convolutions with bias. 3x3 max pooling of stride 2 after the first three (and, at output stride
 //! 16, the fourth) blocks; at output stride 8 the pooling after the fourth keeps the size and the fifth block dilates
-//! by 2. The last ReLU is left out, so that features are signed.
+//! by 2. The last ReLU is left out, so that features are signed. At output stride 32 it is torchvision's own network, as
+//! HSNet uses it: 2x2 max pooling after each of the five blocks, and every ReLU.
 
 use burn::{module::Module, nn::conv::Conv2d, tensor::Device};
+use protoseg_kernels::channels_last::MaxPool;
 use serde::{Deserialize, Serialize};
 
 use super::table::{Describe, Family, Rename, Settings, Tensors};
@@ -18,7 +20,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VggConfig {
-    /// 8 or 16.
+    /// 8, 16 or 32.
     pub output_stride: usize,
 }
 
@@ -67,8 +69,9 @@ impl Family for VggConfig {
     }
 
     fn validate(&self) -> Result<(), ConfigError> {
-        if ![8, 16].contains(&self.output_stride) {
-            return Err(ConfigError::new("encoder.output_stride", self.output_stride, "8 or 16 for VGG-16"));
+        if ![8, 16, 32].contains(&self.output_stride) {
+            let expected = "8, 16 or 32 for VGG-16";
+            return Err(ConfigError::new("encoder.output_stride", self.output_stride, expected));
         }
         Ok(())
     }
@@ -99,7 +102,7 @@ impl Family for VggConfig {
                 .collect();
             VggBlock { convs }
         });
-        Vgg { blocks: blocks.collect(), last_pool_stride: if dilated { 1 } else { 2 } }
+        Vgg { blocks: blocks.collect(), output_stride: self.output_stride }
     }
 }
 
@@ -114,27 +117,38 @@ pub struct VggBlock {
 pub struct Vgg {
     /// The five blocks.
     pub blocks: Vec<VggBlock>,
-    /// Stride of the pooling after the fourth block.
-    last_pool_stride: usize,
+    output_stride: usize,
 }
 
 impl Describe for Vgg {
     fn describe<'a>(&'a self, graph: &mut Graph<'a>, image: Node) -> Vec<Node> {
         let mut x = image;
         let mut stages = Vec::new();
+        let whole = self.output_stride == 32;
         for (block, VggBlock { convs }) in self.blocks.iter().enumerate() {
             if block > 0 {
-                let stride = if block == 4 { self.last_pool_stride } else { 2 };
-                x = graph.max_pool(format!("block{block}.pool"), x, stride);
+                let pool = if whole {
+                    MaxPool { window: 2, stride: 2, ceil: false }
+                } else {
+                    MaxPool::three(if block == 4 && self.output_stride == 8 { 1 } else { 2 })
+                };
+                x = graph.max_pool(format!("block{block}.pool"), x, pool);
             }
             for (index, conv) in convs.iter().enumerate() {
                 x = graph.conv(format!("block{}.{index}", block + 1), conv, x);
+                graph.mark_block(block.saturating_sub(1), x);
                 let is_last = block == 4 && index + 1 == convs.len();
-                if !is_last {
+                if whole || !is_last {
                     x = graph.relu(x);
                 }
             }
             stages.push(x);
+        }
+        if whole {
+            let pool = MaxPool { window: 2, stride: 2, ceil: false };
+            x = graph.max_pool("block5.pool", x, pool);
+            graph.mark_block(4, x);
+            stages[4] = x;
         }
         stages
     }

@@ -15,7 +15,7 @@ pub(crate) mod shape;
 mod tests;
 
 use burn::nn::conv::Conv2d;
-use protoseg_kernels::Activation;
+use protoseg_kernels::{Activation, channels_last::MaxPool};
 
 use crate::nn::{BatchNorm, ConvNorm, Dropout2d};
 
@@ -29,10 +29,8 @@ pub(crate) enum Op<'a> {
     Activation(Activation),
     /// The sum of two maps.
     Add,
-    /// The largest of each 3x3 window, with one pixel of padding.
-    MaxPool {
-        stride: usize,
-    },
+    /// The largest of each window.
+    MaxPool(MaxPool),
     /// Means over `bins` x `bins` cells.
     AveragePool {
         bins: usize,
@@ -59,13 +57,15 @@ struct Entry<'a> {
 #[derive(Debug)]
 pub(crate) struct Graph<'a> {
     nodes: Vec<Entry<'a>>,
+    /// The output of every residual block before its last activation (of a VGG every convolution's), with its stage.
+    blocks: Vec<(usize, Node)>,
 }
 
 impl<'a> Graph<'a> {
     /// A graph of nothing but its input, and that.
     pub fn new() -> (Self, Node) {
         let input = Entry { name: "input".to_string(), op: Op::Input, inputs: Vec::new() };
-        (Self { nodes: vec![input] }, Node(0))
+        (Self { nodes: vec![input], blocks: Vec::new() }, Node(0))
     }
 
     pub fn conv(&mut self, name: impl Into<String>, conv: &'a Conv2d, x: Node) -> Node {
@@ -94,8 +94,18 @@ impl<'a> Graph<'a> {
         self.push(self.after(x, "add"), Op::Add, vec![x, y])
     }
 
-    pub fn max_pool(&mut self, name: impl Into<String>, x: Node, stride: usize) -> Node {
-        self.push(name, Op::MaxPool { stride }, vec![x])
+    pub fn max_pool(&mut self, name: impl Into<String>, x: Node, pool: MaxPool) -> Node {
+        self.push(name, Op::MaxPool(pool), vec![x])
+    }
+
+    /// Remembers a block's output, before its last activation.
+    pub fn mark_block(&mut self, stage: usize, x: Node) {
+        self.blocks.push((stage, x));
+    }
+
+    /// The blocks of a stage, in order.
+    pub fn blocks(&self, stage: usize) -> Vec<Node> {
+        self.blocks.iter().filter(|(of, _)| *of == stage).map(|&(_, node)| node).collect()
     }
 
     pub fn average_pool(&mut self, name: impl Into<String>, x: Node, bins: usize) -> Node {

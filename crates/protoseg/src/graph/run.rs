@@ -75,8 +75,11 @@ fn single(op: Op, inputs: &[Node], values: &mut Values) -> Tensor<4> {
         Op::Norm(norm) => norm.forward(next()),
         Op::Activation(activation) => activate(next(), activation),
         Op::Add => next() + next(),
-        Op::MaxPool { stride } => {
-            let options = MaxPoolOptions::new([3, 3]).with_stride([stride; 2]).with_padding([1, 1]);
+        Op::MaxPool(pool) => {
+            let options = MaxPoolOptions::new([pool.window; 2])
+                .with_stride([pool.stride; 2])
+                .with_padding([pool.padding(); 2])
+                .with_ceil_mode(pool.ceil);
             max_pool2d(next(), options)
         }
         Op::AveragePool { bins } => adaptive_avg_pool2d(next(), [bins, bins]),

@@ -22,9 +22,9 @@ impl Graph<'_> {
                     [shape.out_height(), shape.out_width(), shape.to]
                 }
                 Op::Norm(_) | Op::Activation(_) | Op::Add | Op::Dropout(_) => of(0),
-                Op::MaxPool { stride } => {
+                Op::MaxPool(pool) => {
                     let [height, width, channels] = of(0);
-                    [height.div_ceil(stride), width.div_ceil(stride), channels]
+                    [pool.out(height), pool.out(width), channels]
                 }
                 Op::AveragePool { bins } => [bins, bins, of(0)[2]],
                 Op::Resize => [of(1)[0], of(1)[1], of(0)[2]],

@@ -20,15 +20,15 @@ use crate::graph::{
     shape::{MapShape, conv_shape},
 };
 
-/// The program that computes `output` for images of `[height, width]`, unless a step of it has no kernel.
-pub fn lower(graph: &Graph, output: Node, [height, width]: [usize; 2]) -> Result<Program, NoKernel> {
-    let steps = fuse(graph, &[output]);
-    let (builder, image) = Builder::new([height, width]);
+/// The program that computes `outputs` of an input of `[height, width, channels]`, unless a step of it has no kernel.
+pub fn lower(graph: &Graph, outputs: &[Node], input: MapShape) -> Result<Program, NoKernel> {
+    let steps = fuse(graph, outputs);
+    let (builder, image) = Builder::new(input);
     let mut lowering = Lowering {
         builder,
-        shapes: graph.shapes([height, width, 3]),
+        shapes: graph.shapes(input),
         maps: HashMap::new(),
-        parts: parts(graph, &steps)?,
+        parts: parts(graph, &steps, input)?,
     };
     for step in &steps {
         match &step.work {
@@ -39,7 +39,8 @@ pub fn lower(graph: &Graph, output: Node, [height, width]: [usize; 2]) -> Result
             fuse::Work::Layer(layer) => lowering.layer(step, layer)?,
         }
     }
-    Ok(lowering.builder.finish(lowering.maps[&output]))
+    let outputs: Vec<Map> = outputs.iter().map(|output| lowering.maps[output]).collect();
+    Ok(lowering.builder.finish(&outputs))
 }
 
 /// The channels of a concatenation that a node is written to.
@@ -50,8 +51,8 @@ struct Part {
 }
 
 /// Which nodes are written to their place in a concatenation at once.
-fn parts(graph: &Graph, steps: &[Step]) -> Result<HashMap<Node, Part>, NoKernel> {
-    let shapes = graph.shapes([64, 64, 3]);
+fn parts(graph: &Graph, steps: &[Step], input: MapShape) -> Result<HashMap<Node, Part>, NoKernel> {
+    let shapes = graph.shapes(input);
     let mut reads: HashMap<Node, usize> = HashMap::new();
     steps.iter().flat_map(Step::inputs).for_each(|node| *reads.entry(node).or_default() += 1);
     let mut parts = HashMap::new();
@@ -92,7 +93,8 @@ impl Lowering {
             Ok(())
         };
         match op {
-            Op::MaxPool { stride } => work(self, Work::MaxPool { stride }),
+            Op::MaxPool(pool) => work(self, Work::MaxPool(pool)),
+            Op::Activation(activation) => work(self, Work::Activation(activation)),
             Op::AveragePool { bins } => work(self, Work::AveragePool { bins }),
             Op::Resize if self.shapes[inputs[0]][..2] == [1, 1] => work(self, Work::Broadcast),
             // Its parts are written to it.
@@ -104,7 +106,6 @@ impl Lowering {
             }
             Op::Input | Op::Conv(_) => unreachable!("it is no single step"),
             Op::Norm(_) => no_kernel("a normalisation that follows no convolution"),
-            Op::Activation(_) => no_kernel("an activation that follows no convolution"),
             Op::Add => no_kernel("a sum that follows no convolution"),
             Op::Resize => no_kernel("a resized map"),
         }
@@ -185,16 +186,17 @@ mod tests {
         device::cpu,
         nn::{Conv, ConvNorm},
     };
+    use protoseg_kernels::channels_last::MaxPool;
 
     #[test]
     fn what_has_no_kernel_is_refused_by_name() {
         let layer = ConvNorm::new(Conv::new(3, 4, 3), &cpu());
         let (mut graph, image) = Graph::new();
         let x = graph.conv_norm("stem", &layer, image);
-        let pooled = graph.max_pool("pool", x, 2);
+        let pooled = graph.max_pool("pool", x, MaxPool::three(2));
         let resized = graph.resize(pooled, x);
-        let refused = |output: Node| lower(&graph, output, [16, 16]).unwrap_err().layer;
-        assert!(lower(&graph, pooled, [16, 16]).is_ok());
+        let refused = |output: Node| lower(&graph, &[output], [16, 16, 3]).unwrap_err().layer;
+        assert!(lower(&graph, &[pooled], [16, 16, 3]).is_ok());
         assert_eq!(refused(resized), "pool.resize");
     }
 
@@ -203,8 +205,8 @@ mod tests {
         let layer = ConvNorm::new(Conv::new(3, 4, 3), &cpu());
         let (mut graph, image) = Graph::new();
         let x = graph.conv_norm("stem", &layer, image);
-        let pooled = graph.max_pool("pool", x, 1);
+        let pooled = graph.max_pool("pool", x, MaxPool::three(1));
         let both = graph.concat("both", vec![x, pooled]);
-        assert_eq!(lower(&graph, both, [16, 16]).unwrap_err().layer, "both");
+        assert_eq!(lower(&graph, &[both], [16, 16, 3]).unwrap_err().layer, "both");
     }
 }

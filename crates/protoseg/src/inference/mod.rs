@@ -8,6 +8,7 @@
 
 mod lower;
 mod program;
+mod programs;
 mod spread;
 
 use std::{
@@ -17,8 +18,10 @@ use std::{
 
 use burn::tensor::{Tensor, TensorData};
 
-use crate::network::Network;
+use crate::network::{Network, Section};
 use program::{Program, Slots};
+
+pub(crate) use programs::Programs;
 
 /// A network ready for use.
 #[derive(Debug)]
@@ -59,10 +62,15 @@ pub struct StepProfile {
 }
 
 impl Extractor {
-    /// For images of `[height, width]`. The network's weights are copied.
-    pub fn new(network: &Network, size: [usize; 2]) -> Result<Self, NoKernel> {
-        let (graph, outputs) = network.describe();
-        let program = lower::lower(&graph, outputs.features, size)?;
+    /// F, for images of `[height, width]`. The network's weights are copied.
+    pub fn new(network: &Network, [height, width]: [usize; 2]) -> Result<Self, NoKernel> {
+        Self::of(network, &Section::Features, [height, width, 3])
+    }
+
+    /// A part of the network, for inputs of `[height, width, channels]`.
+    pub(crate) fn of(network: &Network, section: &Section, input: [usize; 3]) -> Result<Self, NoKernel> {
+        let (graph, outputs) = network.section(section);
+        let program = lower::lower(&graph, &outputs, input)?;
         Ok(Self { program, idle: Mutex::new(Vec::new()) })
     }
 
@@ -73,15 +81,29 @@ impl Extractor {
 
     /// F of every image, `[batch, 3, height, width]` -> `[batch, d, h, w]`.
     pub fn features(&self, images: Tensor<4>) -> Tensor<4> {
-        let device = images.device();
-        let [batch, ..] = images.dims();
-        let images: Vec<f32> = images.try_into_vec_as().expect("images are f32");
-        let mut features = Vec::new();
-        for image in images.chunks_exact(images.len() / batch) {
-            features.extend(self.run(image, |_, _| ()));
+        self.maps(images).swap_remove(0)
+    }
+
+    /// Every output for every input, `[batch, channels, height, width]` -> `[batch, d, h, w]` each.
+    pub(crate) fn maps(&self, inputs: Tensor<4>) -> Vec<Tensor<4>> {
+        let device = inputs.device();
+        let [batch, ..] = inputs.dims();
+        let inputs: Vec<f32> = inputs.try_into_vec_as().expect("inputs are f32");
+        let mut outputs: Vec<Vec<f32>> = self.program.output_shapes().map(|_| Vec::new()).collect();
+        for input in inputs.chunks_exact(inputs.len() / batch) {
+            for (all, one) in outputs.iter_mut().zip(self.run(input, |_, _| ())) {
+                if all.is_empty() {
+                    *all = one;
+                } else {
+                    all.extend(one);
+                }
+            }
         }
-        let [height, width, channels] = self.program.output_shape();
-        Tensor::from_data(TensorData::new(features, [batch, channels, height, width]), &device)
+        let shapes = self.program.output_shapes();
+        let tensor = |(values, [height, width, channels]): (Vec<f32>, [usize; 3])| {
+            Tensor::from_data(TensorData::new(values, [batch, channels, height, width]), &device)
+        };
+        outputs.into_iter().zip(shapes).map(tensor).collect()
     }
 
     /// What each step of a run takes.
@@ -112,7 +134,7 @@ impl Extractor {
         [self.program.weight_bytes(), self.program.slot_bytes()]
     }
 
-    fn run(&self, image: &[f32], watch: impl FnMut(&program::Step, bool)) -> Vec<f32> {
+    fn run(&self, image: &[f32], watch: impl FnMut(&program::Step, bool)) -> Vec<Vec<f32>> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut slots = idle.unwrap_or_else(|| self.program.slots());
         let features = self.program.run(image, &mut slots, watch);

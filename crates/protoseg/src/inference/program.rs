@@ -5,7 +5,10 @@
 
 use std::collections::HashMap;
 
-use protoseg_kernels::channels_last::{JoinedConvs, PackedConv, average_pool, max_pool_3x3, transpose};
+use protoseg_kernels::{
+    Activation,
+    channels_last::{JoinedConvs, MaxPool, PackedConv, average_pool, max_pool, transpose},
+};
 use rayon::prelude::*;
 
 use super::spread::Spread;
@@ -40,9 +43,9 @@ pub enum Work {
     Conv(PackedConv),
     /// As [`Work::Conv`], of several layers.
     Joined(Box<JoinedConvs>),
-    MaxPool {
-        stride: usize,
-    },
+    MaxPool(MaxPool),
+    /// Of a map that is needed without it too.
+    Activation(Activation),
     /// Means over `bins` x `bins` cells.
     AveragePool {
         bins: usize,
@@ -63,7 +66,7 @@ impl Step {
                 (sum(|conv| conv.shape().macs()), sum(PackedConv::computed_macs))
             }
             Work::Spread(spread) => spread.macs(),
-            Work::MaxPool { .. } | Work::AveragePool { .. } | Work::Broadcast => (0, 0),
+            Work::MaxPool(_) | Work::Activation(_) | Work::AveragePool { .. } | Work::Broadcast => (0, 0),
         }
     }
 
@@ -71,7 +74,8 @@ impl Step {
         match &self.work {
             Work::Conv(conv) => conv_kernel(conv),
             Work::Joined(convs) => convs.layers().map(conv_kernel).collect::<Vec<_>>().join("; "),
-            Work::MaxPool { stride } => format!("max 3x3 s{stride}"),
+            Work::MaxPool(MaxPool { window, stride, .. }) => format!("max {window}x{window} s{stride}"),
+            Work::Activation(activation) => format!("{activation:?}").to_lowercase(),
             Work::AveragePool { bins } => format!("mean to {bins}x{bins}"),
             Work::Broadcast => "copy to every pixel".to_string(),
             Work::Spread(_) => "pyramid shortcut".to_string(),
@@ -90,7 +94,8 @@ impl Step {
         match &self.work {
             Work::Conv(conv) => conv.run(maps[0], maps.get(1).copied(), out, channels),
             Work::Joined(convs) => convs.run(maps[0], maps.get(1).copied(), out),
-            Work::MaxPool { stride } => max_pool_3x3(self.from[0].shape, *stride, maps[0], out),
+            Work::MaxPool(pool) => max_pool(self.from[0].shape, *pool, maps[0], out),
+            Work::Activation(activation) => activate(*activation, maps[0], out),
             Work::AveragePool { bins } => {
                 out.copy_from_slice(&average_pool(self.from[0].shape, &[*bins], maps[0]));
             }
@@ -100,6 +105,18 @@ impl Step {
             Work::Spread(spread) => spread.run(&maps, out),
         }
     }
+}
+
+fn activate(activation: Activation, from: &[f32], to: &mut [f32]) {
+    const PART: usize = 1 << 14;
+    let most = match activation {
+        Activation::None => return to.copy_from_slice(from),
+        Activation::Relu => f32::INFINITY,
+        Activation::Relu6 => 6.0,
+    };
+    to.par_chunks_mut(PART).zip(from.par_chunks(PART)).for_each(|(to, from)| {
+        to.iter_mut().zip(from).for_each(|(to, &from)| *to = from.max(0.0).min(most));
+    });
 }
 
 /// `3x3 s2 64 -> 128, windows`
@@ -145,7 +162,7 @@ impl Slot {
 pub struct Program {
     steps: Vec<Step>,
     input: Map,
-    output: Map,
+    outputs: Vec<Map>,
     /// The slot of each map.
     slot: Vec<usize>,
     /// Values of each slot.
@@ -160,10 +177,10 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Begins with the image, `[height, width, 3]`.
-    pub fn new([height, width]: [usize; 2]) -> (Self, Map) {
+    /// Begins with the input, `[height, width, channels]`.
+    pub fn new(input: [usize; 3]) -> (Self, Map) {
         let mut builder = Self { steps: Vec::new(), maps: Vec::new() };
-        let image = builder.map([height, width, 3]);
+        let image = builder.map(input);
         (builder, image)
     }
 
@@ -180,15 +197,15 @@ impl Builder {
     }
 
     /// With every map given its place.
-    pub fn finish(self, output: Map) -> Program {
+    pub fn finish(self, outputs: &[Map]) -> Program {
         let Self { steps, maps } = self;
-        let steps = join(steps, output);
+        let steps = join(steps, outputs);
         let input = maps[0];
         let mut last = vec![0; maps.len()];
         for (index, step) in steps.iter().enumerate() {
             step.maps().for_each(|map| last[map.id] = index);
         }
-        last[output.id] = steps.len();
+        outputs.iter().for_each(|output| last[output.id] = steps.len());
         let mut lengths: Vec<usize> = Vec::new();
         let mut free: Vec<usize> = Vec::new();
         let mut slot = vec![usize::MAX; maps.len()];
@@ -217,7 +234,7 @@ impl Builder {
             done.dedup();
             free.append(&mut done);
         }
-        Program { steps, input, output, slot, lengths }
+        Program { steps, input, outputs: outputs.to_vec(), slot, lengths }
     }
 }
 
@@ -230,8 +247,8 @@ fn conv(step: &Step) -> Option<&PackedConv> {
 }
 
 /// The steps, with layers of inverted residual blocks as one where that pays.
-fn join(steps: Vec<Step>, output: Map) -> Vec<Step> {
-    let mut reads: HashMap<usize, usize> = HashMap::from([(output.id, 1)]);
+fn join(steps: Vec<Step>, outputs: &[Map]) -> Vec<Step> {
+    let mut reads: HashMap<usize, usize> = outputs.iter().map(|output| (output.id, 1)).collect();
     steps.iter().flat_map(|step| &step.from).for_each(|map| *reads.entry(map.id).or_default() += 1);
     let mut joined: Vec<Step> = Vec::new();
     for step in steps {
@@ -277,8 +294,8 @@ impl Program {
         [height, width]
     }
 
-    pub fn output_shape(&self) -> [usize; 3] {
-        self.output.shape
+    pub fn output_shapes(&self) -> impl Iterator<Item = [usize; 3]> {
+        self.outputs.iter().map(|output| output.shape)
     }
 
     pub fn slots(&self) -> Slots {
@@ -294,23 +311,27 @@ impl Program {
             Work::Conv(conv) => conv.weight_bytes(),
             Work::Joined(convs) => convs.layers().map(PackedConv::weight_bytes).sum(),
             Work::Spread(spread) => spread.weight_bytes(),
-            Work::MaxPool { .. } | Work::AveragePool { .. } | Work::Broadcast => 0,
+            Work::MaxPool(_) | Work::Activation(_) | Work::AveragePool { .. } | Work::Broadcast => 0,
         };
         self.steps.iter().map(bytes).sum()
     }
 
-    /// From an image of `[3, height, width]` to features of `[d, h, w]`. `watch` is called before (true) and after
-    /// (false) every step.
-    pub fn run(&self, image: &[f32], slots: &mut Slots, mut watch: impl FnMut(&Step, bool)) -> Vec<f32> {
-        let pixels = image.len() / 3;
-        assert_eq!(image.len(), self.input.len(), "an image of {:?}", self.input.shape);
-        let [_, width, _] = self.input.shape;
+    /// From an input of `[channels, height, width]` to the outputs' `[d, h, w]`. `watch` is called before (true) and
+    /// after (false) every step.
+    pub fn run(&self, image: &[f32], slots: &mut Slots, mut watch: impl FnMut(&Step, bool)) -> Vec<Vec<f32>> {
+        let [_, width, channels] = self.input.shape;
+        let pixels = image.len() / channels;
+        assert_eq!(image.len(), self.input.len(), "an input of {:?}", self.input.shape);
         let input = slots.0[self.slot[self.input.id]].write(image.len());
-        input.par_chunks_mut((3 * width).max(1)).enumerate().for_each(|(row, line)| {
-            for (index, pixel) in (row * width..).zip(line.as_chunks_mut::<3>().0) {
-                *pixel = [image[index], image[pixels + index], image[2 * pixels + index]];
-            }
-        });
+        if channels == 3 {
+            input.par_chunks_mut((3 * width).max(1)).enumerate().for_each(|(row, line)| {
+                for (index, pixel) in (row * width..).zip(line.as_chunks_mut::<3>().0) {
+                    *pixel = [image[index], image[pixels + index], image[2 * pixels + index]];
+                }
+            });
+        } else {
+            input.copy_from_slice(&transpose(image, pixels));
+        }
         for step in &self.steps {
             watch(step, true);
             // A step writes to a slot that none of its other maps is in.
@@ -320,8 +341,9 @@ impl Program {
             slots.0[slot] = out;
             watch(step, false);
         }
-        let [.., channels] = self.output.shape;
-        transpose(slots.0[self.slot[self.output.id]].read(self.output.len()), channels)
+        let planes =
+            |output: &Map| transpose(slots.0[self.slot[output.id]].read(output.len()), output.shape[2]);
+        self.outputs.iter().map(planes).collect()
     }
 }
 
@@ -332,16 +354,16 @@ mod tests {
     /// A pool of every size, forward through a chain with a long-lived first map.
     #[test]
     fn maps_that_live_at_the_same_time_are_apart_and_slots_are_few() {
-        let (mut builder, image) = Builder::new([16, 16]);
+        let (mut builder, image) = Builder::new([16, 16, 3]);
         let mut maps = vec![image];
         for stride in [2, 1, 2, 1, 1] {
             let from = *maps.last().unwrap();
             let [height, width, channels] = from.shape;
             let to = builder.map([height.div_ceil(stride), width.div_ceil(stride), channels]);
-            builder.step("pool", Work::MaxPool { stride }, &[from], to, 0);
+            builder.step("pool", Work::MaxPool(MaxPool::three(stride)), &[from], to, 0);
             maps.push(to);
         }
-        let program = builder.finish(maps[5]);
+        let program = builder.finish(&[maps[5]]);
         assert_eq!(program.lengths.len(), 2, "two slots serve a chain");
         for step in &program.steps {
             assert_ne!(program.slot[step.from[0].id], program.slot[step.to.id]);
@@ -349,7 +371,7 @@ mod tests {
         let image: Vec<f32> = (0..16 * 16 * 3).map(|i| (i % 97) as f32).collect();
         let mut slots = program.slots();
         let first = program.run(&image, &mut slots, |_, _| ());
-        assert_eq!(first.len(), 4 * 4 * 3);
+        assert_eq!(first[0].len(), 4 * 4 * 3);
         assert_eq!(first, program.run(&image, &mut slots, |_, _| ()), "a second run in the same slots");
     }
 }

@@ -35,6 +35,17 @@ pub struct Episodes<'a> {
     pub supports: Tensor<5>,
     /// One map per support, shots of an episode together.
     pub support_labels: &'a [RowMap],
+    /// The same maps with the rows of all base classes in place of 1 and 0, for methods that learn those too.
+    pub classes: Option<ClassLabels<'a>>,
+}
+
+/// Labels of an episode's images with the rows of all base classes.
+#[derive(Clone, Copy, Debug)]
+pub struct ClassLabels<'a> {
+    /// One map per query.
+    pub queries: &'a [RowMap],
+    /// One map per support.
+    pub supports: &'a [RowMap],
 }
 
 impl TrainingBatch<'_> {
@@ -104,11 +115,16 @@ impl Episodes<'_> {
     pub fn slice(&self, range: Range<usize>) -> Self {
         let shots = self.shots();
         let labels = if self.query_labels.is_empty() { &[] } else { &self.query_labels[range.clone()] };
+        let own = range.start * shots..range.end * shots;
         Self {
             queries: self.queries.clone().slice_dim(0, range.clone()),
             query_labels: labels,
             supports: self.supports.clone().slice_dim(0, range.clone()),
-            support_labels: &self.support_labels[range.start * shots..range.end * shots],
+            support_labels: &self.support_labels[own.clone()],
+            classes: self.classes.map(|classes| ClassLabels {
+                queries: &classes.queries[range.clone()],
+                supports: &classes.supports[own],
+            }),
         }
     }
 }

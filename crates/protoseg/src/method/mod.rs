@@ -6,29 +6,57 @@
 //! - [`Generalized`]: supports become rows of a classifier, once. After that an image alone goes in.
 //! - [`Episodic`]: a query and the supports of one class go in, a binary mask comes out.
 //!
-//! Trainer, run, checkpoints, model file and evaluation know no more of a method than this.
+//! Trainer, run, checkpoints, model file and evaluation know no more of a method than this. Methods look at images
+//! through a [`Vision`], which hands them the encoder's maps.
 //!
-//! [`cosine`] and [`pooling`] are what most methods share.
+//! [`cosine`], [`pooling`], [`mask`], [`prior`] and [`fem`] are what several methods share.
 
+pub mod asgnet;
 mod batch;
+pub mod canet;
 pub mod capl;
+pub mod capl_few_shot;
 pub mod cosine;
+pub mod cwt;
+mod episodic;
+pub mod fem;
+pub mod hsnet;
+pub mod mask;
+pub mod mining;
 pub mod panet;
+pub mod pfenet;
 pub mod pooling;
+pub mod prior;
+pub mod repri;
+pub mod scl;
+mod systems;
+mod vision;
 
 use burn::{
     module::Module,
     tensor::{Device, Tensor},
 };
 use protoseg_core::RowMap;
-use rand::Rng;
+use rand::RngCore;
 use serde::{Deserialize, Serialize};
 
-pub use batch::{Episodes, Images, TrainingBatch};
+pub use batch::{ClassLabels, Episodes, Images, TrainingBatch};
+pub use episodic::{Encoded, Episodic, Frozen, Maps};
+pub use systems::{FEW_SHOT_NAMES, few_shot};
+pub use vision::Vision;
 
 use self::{
+    asgnet::{Asgnet, AsgnetWeights},
+    canet::{Canet, CanetWeights},
     capl::{Capl, CaplWeights, Usage, register::SupportSums},
+    capl_few_shot::{CaplFewShot, CaplFewShotWeights},
+    cwt::{Cwt, CwtWeights},
+    hsnet::{Hsnet, HsnetWeights},
+    mining::{Mining, MiningWeights},
     panet::{Panet, PanetWeights},
+    pfenet::{Pfenet, PfenetWeights},
+    repri::{Repri, RepriWeights},
+    scl::{Scl, SclWeights},
 };
 use crate::{config::ConfigError, decoder::Projector, network::Network};
 
@@ -41,25 +69,56 @@ pub enum Method {
     Capl(Capl),
     /// Prototype alignment (Wang et al. 2019).
     Panet(Panet),
+    /// A training-free prior and feature enrichment (Tian et al. 2020).
+    Pfenet(Pfenet),
+    /// Dense comparison and iterative refinement (Zhang et al. 2019).
+    Canet(Canet),
+    /// Self-guided and cross-guided learning (Zhang et al. 2021).
+    Scl(Scl),
+    /// CAPL in the classic few-shot setting, on PANet or PFENet.
+    #[serde(rename = "capl-few-shot")]
+    CaplFewShot(CaplFewShot),
+    /// Hypercorrelation squeeze (Min et al. 2021).
+    Hsnet(Hsnet),
+    /// Superpixel-guided clustering (Li et al. 2021).
+    Asgnet(Asgnet),
+    /// Region proportion regularised inference (Boudiaf et al. 2021).
+    Repri(Repri),
+    /// Classifier weight transformer (Lu et al. 2021).
+    Cwt(Cwt),
+    /// The baseline of mining latent classes (Yang et al. 2021).
+    Mining(Mining),
 }
 
 /// What a method adds to encoder and decoder.
 #[derive(Module, Debug)]
 #[allow(clippy::large_enum_variant)] // one per network; an indirection would serve nobody
+#[allow(missing_docs)] // one for each variant of `Method`
 pub enum MethodWeights {
-    /// Of [`Method::Capl`].
     Capl(CaplWeights),
-    /// Of [`Method::Panet`].
     Panet(PanetWeights),
+    Pfenet(PfenetWeights),
+    Canet(CanetWeights),
+    Scl(SclWeights),
+    CaplFewShot(CaplFewShotWeights),
+    Hsnet(HsnetWeights),
+    Asgnet(AsgnetWeights),
+    Repri(RepriWeights),
+    Cwt(CwtWeights),
+    Mining(MiningWeights),
 }
 
 /// Sizes that a method's own layers follow from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FeatureShape {
     /// Channels of the features.
     pub dim: usize,
     /// Channels of the encoder's last map but one.
     pub before_last: usize,
+    /// Channels of each of the encoder's stages, finest first.
+    pub stages: Vec<usize>,
+    /// Blocks of each of them.
+    pub blocks: Vec<usize>,
     /// Channel dropout in heads.
     pub dropout: f64,
 }
@@ -102,33 +161,36 @@ pub trait Generalized {
     fn score(&self, network: &Network, n_base: usize, rows: Tensor<2>, features: Tensor<4>) -> Tensor<4>;
 }
 
-/// A query and the supports of one class go in, two scores per pixel come out.
-pub trait Episodic {
-    /// Scores `[episodes, 2, height, width]` of the queries, background first, at the queries' size.
-    fn score(&self, network: &Network, episodes: &Episodes) -> Tensor<4>;
-}
-
 impl Method {
     /// What the command line and reports call it: a row of CAPL's ablation table, or the method's name.
     pub fn name(&self) -> String {
         match self {
             Self::Capl(capl) => capl.ablation.to_string(),
-            Self::Panet(_) => "panet".to_string(),
+            other => other.episodic().expect("all others are").name().to_string(),
         }
     }
 
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::Capl(capl) => capl.validate(),
-            Self::Panet(_) => Ok(()),
+            other => other.episodic().expect("all others are").validate(),
         }
     }
 
     /// What the method adds to the network, with fresh weights.
-    pub(crate) fn init(&self, shape: FeatureShape, device: &Device) -> MethodWeights {
+    pub(crate) fn init(&self, shape: &FeatureShape, device: &Device) -> MethodWeights {
         match self {
-            Self::Capl(capl) => MethodWeights::Capl(capl.init(shape, device)),
-            Self::Panet(panet) => MethodWeights::Panet(panet.init()),
+            Self::Capl(method) => MethodWeights::Capl(method.init(shape, device)),
+            Self::Panet(method) => MethodWeights::Panet(method.init()),
+            Self::Pfenet(method) => MethodWeights::Pfenet(method.init(shape, device)),
+            Self::Canet(method) => MethodWeights::Canet(method.init(shape, device)),
+            Self::Scl(method) => MethodWeights::Scl(method.init(shape, device)),
+            Self::CaplFewShot(method) => MethodWeights::CaplFewShot(method.init(shape, device)),
+            Self::Hsnet(method) => MethodWeights::Hsnet(method.init(shape, device)),
+            Self::Asgnet(method) => MethodWeights::Asgnet(method.init(shape, device)),
+            Self::Repri(method) => MethodWeights::Repri(method.init(shape, device)),
+            Self::Cwt(method) => MethodWeights::Cwt(method.init(shape, device)),
+            Self::Mining(method) => MethodWeights::Mining(method.init(shape, device)),
         }
     }
 
@@ -137,7 +199,7 @@ impl Method {
     pub fn usage(&self) -> Option<Usage> {
         match self {
             Self::Capl(capl) => Some(capl.usage()),
-            Self::Panet(_) => None,
+            _ => None,
         }
     }
 
@@ -145,8 +207,27 @@ impl Method {
     pub fn episodic(&self) -> Option<&dyn Episodic> {
         match self {
             Self::Capl(_) => None,
-            Self::Panet(panet) => Some(panet),
+            Self::Panet(method) => Some(method),
+            Self::Pfenet(method) => Some(method),
+            Self::Canet(method) => Some(method),
+            Self::Scl(method) => Some(method),
+            Self::CaplFewShot(method) => Some(method),
+            Self::Hsnet(method) => Some(method),
+            Self::Asgnet(method) => Some(method),
+            Self::Repri(method) => Some(method),
+            Self::Cwt(method) => Some(method),
+            Self::Mining(method) => Some(method),
         }
+    }
+
+    /// Whether training takes labelled images rather than episodes.
+    pub fn learns_from_images(&self) -> bool {
+        matches!(self, Self::Capl(_) | Self::Repri(_))
+    }
+
+    /// What training leaves as it is.
+    pub fn frozen(&self) -> Frozen {
+        self.episodic().map_or(Frozen::Nothing, Episodic::frozen)
     }
 
     /// The losses of one batch. Everything random in it but dropout comes from `rng`.
@@ -155,18 +236,54 @@ impl Method {
     /// If the batch is not of the kind that the method learns from.
     pub fn losses(
         &self,
-        network: &Network,
+        vision: &Vision<'_>,
         base: BaseClasses,
         batch: &TrainingBatch<'_>,
-        rng: &mut impl Rng,
+        rng: &mut dyn RngCore,
     ) -> Losses {
         match (self, batch) {
-            (Self::Capl(capl), TrainingBatch::Images(images)) => capl.losses(network, base, images, rng),
-            (Self::Panet(panet), TrainingBatch::Episodes(episodes)) => panet.losses(network, episodes),
-            (Self::Capl(_), TrainingBatch::Episodes(_)) => panic!("CAPL learns from images, not episodes"),
-            (Self::Panet(_), TrainingBatch::Images(_)) => panic!("PANet learns from episodes, not images"),
+            (Self::Capl(capl), TrainingBatch::Images(images)) => {
+                capl.losses(vision.network(), base, images, &mut { rng })
+            }
+            (Self::Repri(repri), TrainingBatch::Images(images)) => repri.losses(vision.network(), images),
+            (method, TrainingBatch::Episodes(episodes)) => {
+                let episodic = method.episodic().expect("CAPL learns from images, not episodes");
+                episodic.losses(vision, base, episodes, rng)
+            }
+            (method, TrainingBatch::Images(_)) => {
+                panic!("{} learns from episodes, not images", method.name())
+            }
         }
     }
+}
+
+/// The weights of one method in a network.
+macro_rules! weights_of {
+    ($($name:ident: $variant:ident($weights:ty),)*) => {
+        impl MethodWeights {
+            $(
+                #[doc = concat!("Those of `", stringify!($variant), "`. Panics if the network is of another method.")]
+                pub fn $name(&self) -> &$weights {
+                    match self {
+                        Self::$variant(weights) => weights,
+                        _ => panic!(concat!("the network has no weights of ", stringify!($variant))),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+weights_of! {
+    capl: Capl(CaplWeights),
+    pfenet: Pfenet(PfenetWeights),
+    canet: Canet(CanetWeights),
+    scl: Scl(SclWeights),
+    capl_few_shot: CaplFewShot(CaplFewShotWeights),
+    hsnet: Hsnet(HsnetWeights),
+    asgnet: Asgnet(AsgnetWeights),
+    repri: Repri(RepriWeights),
+    cwt: Cwt(CwtWeights),
 }
 
 impl MethodWeights {
@@ -174,18 +291,7 @@ impl MethodWeights {
     pub(crate) fn aux_head(&self) -> Option<&Projector> {
         match self {
             Self::Capl(weights) => weights.aux_head.as_ref(),
-            Self::Panet(_) => None,
-        }
-    }
-
-    /// CAPL's.
-    ///
-    /// # Panics
-    /// If the network is of another method.
-    pub fn capl(&self) -> &CaplWeights {
-        match self {
-            Self::Capl(weights) => weights,
-            Self::Panet(_) => panic!("the network has no weights of CAPL"),
+            _ => None,
         }
     }
 
@@ -196,7 +302,7 @@ impl MethodWeights {
     pub fn capl_mut(&mut self) -> &mut CaplWeights {
         match self {
             Self::Capl(weights) => weights,
-            Self::Panet(_) => panic!("the network has no weights of CAPL"),
+            _ => panic!("the network has no weights of CAPL"),
         }
     }
 }

@@ -17,9 +17,15 @@ use burn::{
     tensor::{Tensor, TensorData},
 };
 use protoseg_core::RowMap;
+use rand::RngCore;
 use serde::{Deserialize, Serialize};
 
-use super::{Episodes, Episodic, Losses, cosine::scaled_scores};
+use super::{
+    BaseClasses, Encoded, Episodes, Episodic, Losses, Maps, Vision,
+    cosine::scaled_scores,
+    episodic::encode_all,
+    mask::{BACKGROUND, FOREGROUND},
+};
 use crate::{
     bridge::{PixelTargets, pixel_loss},
     network::Network,
@@ -30,9 +36,6 @@ use crate::{
 const ALPHA: f64 = 20.0;
 /// Added to every area that is divided by.
 const TINY_AREA: f32 = 1e-5;
-/// Labels of an episode.
-const BACKGROUND: u16 = 0;
-const FOREGROUND: u16 = 1;
 
 /// PANet has no settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -49,22 +52,35 @@ impl Panet {
     pub(super) fn init(self) -> PanetWeights {
         PanetWeights { alpha: ALPHA }
     }
-
-    /// Cross-entropy of the queries, and the alignment loss.
-    pub(super) fn losses(&self, network: &Network, episodes: &Episodes<'_>) -> Losses {
-        let [.., height, width] = episodes.queries.dims();
-        let found = answer(network, episodes);
-        let scores = resize_centred(found.scores.clone(), [height, width]);
-        let main = pixel_loss(scores, &PixelTargets::new(episodes.query_labels));
-        let align = found.alignment(episodes);
-        Losses { total: main.clone() + align.clone(), main, aux: Some(align) }
-    }
 }
 
 impl Episodic for Panet {
-    fn score(&self, network: &Network, episodes: &Episodes<'_>) -> Tensor<4> {
-        let [.., height, width] = episodes.queries.dims();
-        resize_centred(answer(network, episodes).scores, [height, width])
+    fn name(&self) -> &'static str {
+        "panet"
+    }
+
+    fn encode(&self, vision: &Vision<'_>, images: Tensor<4>) -> Maps {
+        vec![vision.features(images)]
+    }
+
+    fn answer(&self, _: &Network, encoded: &Encoded<'_>) -> Tensor<4> {
+        resize_centred(answer(encoded).scores, encoded.size)
+    }
+
+    /// Cross-entropy of the queries, and the alignment loss.
+    fn losses(
+        &self,
+        vision: &Vision<'_>,
+        _: BaseClasses,
+        episodes: &Episodes<'_>,
+        _: &mut dyn RngCore,
+    ) -> Losses {
+        let encoded = encode_all(self, vision, episodes);
+        let found = answer(&encoded);
+        let scores = resize_centred(found.scores.clone(), encoded.size);
+        let main = pixel_loss(scores, &PixelTargets::new(episodes.query_labels));
+        let align = found.alignment(episodes);
+        Losses { total: main.clone() + align.clone(), main, aux: Some(align) }
     }
 }
 
@@ -78,13 +94,12 @@ struct Answer {
     scores: Tensor<4>,
 }
 
-fn answer(network: &Network, episodes: &Episodes<'_>) -> Answer {
-    let (count, shots) = (episodes.len(), episodes.shots());
-    let support_features = network.features(episodes.supports.clone().flatten(0, 1));
-    let query_features = network.features(episodes.queries.clone());
+fn answer(encoded: &Encoded<'_>) -> Answer {
+    let (count, shots) = (encoded.len(), encoded.shots);
+    let (support_features, query_features) = (encoded.supports[0].clone(), encoded.queries[0].clone());
     // [episodes * shots, 2, d] -> the mean over the shots.
     let dim = support_features.dims()[1];
-    let means = masked_means(support_features.clone(), episodes.support_labels);
+    let means = masked_means(support_features.clone(), encoded.support_labels);
     let prototypes = means.reshape([count, shots, 2, dim]).mean_dim(1).squeeze_dim(1);
     let scores = scaled_scores(query_features.clone(), prototypes, ALPHA);
     Answer { query_features, support_features, scores }

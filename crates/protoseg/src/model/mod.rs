@@ -6,7 +6,7 @@ mod manifest;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use burn::tensor::{Device, Tensor, TensorData};
@@ -18,12 +18,12 @@ use crate::{
     bridge::is_cpu,
     config::{ConfigError, NetworkConfig},
     device::cpu,
-    inference::Extractor,
+    inference::{Extractor, Programs},
     method::{
-        Method,
+        Method, Vision,
         capl::{Capl, Usage},
     },
-    network::Network,
+    network::{Network, Section},
     weights::{
         Rename, TensorFile, WeightsError, assign, collect, for_each, import_gfsseg, shapes, write_safetensors,
     },
@@ -40,8 +40,8 @@ struct Shared {
     manifest: Manifest,
     network: Arc<Network>,
     device: Device,
-    /// The extractor as it is used on the CPU, made when it is first needed; none if it has a layer without a kernel.
-    extractor: OnceLock<Option<Extractor>>,
+    /// Parts of the network as they are used on the CPU.
+    programs: Programs,
 }
 
 /// The manifest's key in the file's metadata.
@@ -111,7 +111,7 @@ impl Model {
     }
 
     fn share(manifest: Manifest, network: Arc<Network>, device: &Device) -> Self {
-        let shared = Shared { manifest, network, device: device.clone(), extractor: OnceLock::new() };
+        let shared = Shared { manifest, network, device: device.clone(), programs: Programs::default() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -254,10 +254,19 @@ impl Model {
 
     /// The extractor for images on the model's canvas, as it is used on the CPU. There is none on other devices, or if
     /// the network has a layer without a kernel: images then go through Burn's modules.
-    pub fn extractor(&self) -> Option<&Extractor> {
+    pub fn extractor(&self) -> Option<Arc<Extractor>> {
         let size = self.preprocess().size;
-        let make = || Extractor::new(self.network(), [size, size]).ok();
-        is_cpu(self.device()).then(|| self.shared.extractor.get_or_init(make).as_ref()).flatten()
+        let program = || self.shared.programs.get(self.network(), &Section::Features, [size, size, 3]);
+        is_cpu(self.device()).then(program).flatten()
+    }
+
+    /// The network as methods look through it, by programs on the CPU.
+    pub fn vision(&self) -> Vision<'_> {
+        if is_cpu(self.device()) {
+            Vision::fixed(self.network(), &self.shared.programs)
+        } else {
+            Vision::new(self.network())
+        }
     }
 
     /// An image on the network's canvas, `[1, 3, size, size]`.

@@ -12,7 +12,9 @@ use protoseg_core::seed;
 
 use super::OptimizerSettings;
 use crate::{
-    method::{BaseClasses, Method, TrainingBatch},
+    bridge::is_cpu,
+    inference::Programs,
+    method::{BaseClasses, Frozen, Method, TrainingBatch, Vision},
     network::Network,
     weights::with_ids_by_name,
 };
@@ -91,6 +93,8 @@ pub struct Trainer {
     optimizer: ModuleOptimizer,
     config: TrainerConfig,
     step: usize,
+    /// Of the parts that are frozen.
+    programs: Programs,
 }
 
 impl Trainer {
@@ -102,8 +106,17 @@ impl Trainer {
             let batch_norm = ParamGroup::from_regex("^encoder[.].*bn").expect("the pattern is well formed");
             network = network.freeze_group(batch_norm);
         }
+        let frozen = match config.method.frozen() {
+            Frozen::Nothing => None,
+            Frozen::Encoder => Some("^encoder[.]"),
+            Frozen::Extractor => Some("^(encoder|decoder)[.]"),
+        };
+        if let Some(pattern) = frozen {
+            let group = ParamGroup::from_regex(pattern).expect("the pattern is well formed");
+            network = network.freeze_group(group);
+        }
         let optimizer = config.optimizer.optimizer();
-        Self { network: Some(network), optimizer, config, step: 0 }
+        Self { network: Some(network), optimizer, config, step: 0, programs: Programs::default() }
     }
 
     fn current(&self) -> &Network {
@@ -222,7 +235,12 @@ impl Trainer {
         device.seed(config.seed.wrapping_add((self.step as u64) << 16).wrapping_add(share.start as u64));
         let mut rng = seed::stream(config.seed, &[self.step as u64, share.index as u64]);
         let batch = share.batch.to_device(&device);
-        let losses = config.method.losses(network, config.base, &batch, &mut rng);
+        let vision = match config.method.frozen() {
+            Frozen::Nothing => Vision::new(network),
+            _ if !is_cpu(&device) => Vision::new(network),
+            _ => Vision::fixed(network, &self.programs),
+        };
+        let losses = config.method.losses(&vision, config.base, &batch, &mut rng);
         let report = ShareReport {
             loss: losses.total.clone().into_scalar(),
             main_loss: losses.main.into_scalar(),

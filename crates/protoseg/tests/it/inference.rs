@@ -59,7 +59,13 @@ fn compare(config: &NetworkConfig, size: [usize; 2], what: &str) {
 #[test]
 fn every_network_is_the_same_in_use() {
     let resnet = |depth, output_stride, stem, stride_on| {
-        EncoderConfig::ResNet(ResNetConfig { depth, stem, stride_on, output_stride, width: 0.25 })
+        EncoderConfig::ResNet(ResNetConfig {
+            stem,
+            stride_on,
+            output_stride,
+            width: 0.25,
+            ..ResNetConfig::new(depth)
+        })
     };
     let encoders = [
         resnet(10, 8, Stem::Deep, StrideOn::Conv3x3),

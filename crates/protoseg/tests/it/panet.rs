@@ -6,7 +6,7 @@ use protoseg::{
     decoder::DecoderKind,
     device::cpu,
     encoder::{EncoderConfig, VggConfig},
-    method::{BaseClasses, Episodes, Method, TrainingBatch, panet::Panet},
+    method::{BaseClasses, Episodes, Method, TrainingBatch, Vision, panet::Panet},
     network::Network,
     train::{OptimizerSettings, Trainer, TrainerConfig},
     weights::{TensorFile, load_encoder},
@@ -51,13 +51,14 @@ fn scores_and_losses_are_the_golden_ones() {
         query_labels: &query_labels,
         supports: tensor(&golden, "support_image"),
         support_labels: &support_labels,
+        classes: None,
     };
     let (network, method) = (network(), method());
-    let scores = method.episodic().unwrap().score(&network, &episodes);
+    let scores = method.episodic().unwrap().score(&Vision::new(&network), &episodes);
     assert_close("scores", &values(scores), golden.values("logits"), 1e-3);
     let base = BaseClasses { count: 1, has_background: true };
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
-    let losses = method.losses(&network, base, &TrainingBatch::Episodes(episodes), &mut rng);
+    let losses = method.losses(&Vision::new(&network), base, &TrainingBatch::Episodes(episodes), &mut rng);
     let scalar = |tensor: Tensor<1>| values(tensor);
     assert_close("alignment", &scalar(losses.aux.unwrap()), golden.values("align_loss"), 1e-4);
     let main = scalar(losses.main)[0];
@@ -76,6 +77,7 @@ fn episodes_are_learned_from() {
         query_labels: &query_labels,
         supports: tensor(&golden, "support_image"),
         support_labels: &support_labels,
+        classes: None,
     });
     let base = BaseClasses { count: 1, has_background: true };
     let optimizer = OptimizerSettings { lr: 1e-3, head_factor: 1.0, ..OptimizerSettings::reference() };

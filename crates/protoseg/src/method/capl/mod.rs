@@ -97,8 +97,8 @@ impl Capl {
         Ok(())
     }
 
-    pub(super) fn init(&self, shape: FeatureShape, device: &Device) -> CaplWeights {
-        let FeatureShape { dim, before_last, dropout } = shape;
+    pub(super) fn init(&self, shape: &FeatureShape, device: &Device) -> CaplWeights {
+        let &FeatureShape { dim, before_last, dropout, .. } = shape;
         let prototypes = |dim| Initializer::Normal { mean: 0.0, std: 1.0 }.init([self.rows, dim], device);
         CaplWeights {
             aux_head: self.aux_head.then(|| Projector::new(before_last, dim / 2, dropout, device)),

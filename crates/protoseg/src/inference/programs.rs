@@ -1,0 +1,38 @@
+//! Programs of the parts of one network, made when they are first needed.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::Extractor;
+use crate::network::{Network, Section};
+
+/// Programs that are kept. A method needs two or three; each size of input needs its own.
+const KEPT: usize = 8;
+
+/// What a program is for: a part of the network, and `[height, width, channels]` of its input.
+type Key = (Section, [usize; 3]);
+
+/// The programs of one network. Weights must not change while this lives.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    /// Newest last; none where a layer has no kernel.
+    made: Mutex<VecDeque<(Key, Option<Arc<Extractor>>)>>,
+}
+
+impl Programs {
+    /// The program for a part of the network, or none if it has a layer without a kernel.
+    pub fn get(&self, network: &Network, section: &Section, input: [usize; 3]) -> Option<Arc<Extractor>> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, program)) = made.iter().find(|((of, size), _)| of == section && *size == input) {
+            return program.clone();
+        }
+        let program = Extractor::of(network, section, input).ok().map(Arc::new);
+        if made.len() == KEPT {
+            made.pop_front();
+        }
+        made.push_back(((section.clone(), input), program.clone()));
+        program
+    }
+}

@@ -1,0 +1,44 @@
+//! The baseline of mining latent classes (Yang et al. 2021).
+
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor},
+};
+use rand::RngCore;
+use serde::{Deserialize, Serialize};
+
+use super::{BaseClasses, Encoded, Episodes, Episodic, FeatureShape, Losses, Maps, Vision};
+use crate::network::Network;
+
+/// Its settings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mining {}
+
+/// What it adds to its encoder.
+#[derive(Module, Debug)]
+pub struct MiningWeights {}
+
+impl Mining {
+    pub(super) fn init(&self, _: &FeatureShape, _: &Device) -> MiningWeights {
+        todo!()
+    }
+}
+
+impl Episodic for Mining {
+    fn name(&self) -> &'static str {
+        "mining"
+    }
+
+    fn encode(&self, _: &Vision<'_>, _: Tensor<4>) -> Maps {
+        todo!()
+    }
+
+    fn answer(&self, _: &Network, _: &Encoded<'_>) -> Tensor<4> {
+        todo!()
+    }
+
+    fn losses(&self, _: &Vision<'_>, _: BaseClasses, _: &Episodes<'_>, _: &mut dyn RngCore) -> Losses {
+        todo!()
+    }
+}

@@ -1,0 +1,48 @@
+//! RePRI (Boudiaf et al. 2021): region proportion regularised inference.
+
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor},
+};
+use rand::RngCore;
+use serde::{Deserialize, Serialize};
+
+use super::{BaseClasses, Encoded, Episodes, Episodic, FeatureShape, Losses, Maps, Vision};
+use crate::network::Network;
+
+/// Its settings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Repri {}
+
+/// What it adds to its encoder.
+#[derive(Module, Debug)]
+pub struct RepriWeights {}
+
+impl Repri {
+    pub(super) fn init(&self, _: &FeatureShape, _: &Device) -> RepriWeights {
+        todo!()
+    }
+
+    pub(super) fn losses(&self, _: &Network, _: &super::Images<'_>) -> Losses {
+        todo!()
+    }
+}
+
+impl Episodic for Repri {
+    fn name(&self) -> &'static str {
+        "repri"
+    }
+
+    fn encode(&self, _: &Vision<'_>, _: Tensor<4>) -> Maps {
+        todo!()
+    }
+
+    fn answer(&self, _: &Network, _: &Encoded<'_>) -> Tensor<4> {
+        todo!()
+    }
+
+    fn losses(&self, _: &Vision<'_>, _: BaseClasses, _: &Episodes<'_>, _: &mut dyn RngCore) -> Losses {
+        todo!()
+    }
+}

@@ -1,0 +1,79 @@
+//! The published systems for episodes, by name.
+
+use super::{
+    Method, asgnet::Asgnet, canet::Canet, capl_few_shot::CaplFewShot, cwt::Cwt, hsnet::Hsnet, mining::Mining,
+    panet::Panet, pfenet::Pfenet, repri::Repri, scl::Scl,
+};
+use crate::{
+    config::NetworkConfig,
+    decoder::DecoderKind,
+    encoder::{EncoderConfig, ResNetConfig, VggConfig},
+};
+
+/// The names of all systems for episodes.
+pub const FEW_SHOT_NAMES: [&str; 12] = [
+    "panet",
+    "pfenet",
+    "canet",
+    "scl-pfenet",
+    "scl-canet",
+    "capl-panet",
+    "capl-pfenet",
+    "hsnet",
+    "asgnet",
+    "repri",
+    "cwt",
+    "mining",
+];
+
+/// The system of this name with its published settings.
+pub fn few_shot(name: &str) -> Option<Method> {
+    Some(match name {
+        "panet" => Method::Panet(Panet::default()),
+        "pfenet" => Method::Pfenet(Pfenet::default()),
+        "canet" => Method::Canet(Canet::default()),
+        "scl-pfenet" => Method::Scl(Scl::default()),
+        "scl-canet" => Method::Scl(Scl::default()),
+        "capl-panet" => Method::CaplFewShot(CaplFewShot::default()),
+        "capl-pfenet" => Method::CaplFewShot(CaplFewShot::default()),
+        "hsnet" => Method::Hsnet(Hsnet::default()),
+        "asgnet" => Method::Asgnet(Asgnet::default()),
+        "repri" => Method::Repri(Repri::default()),
+        "cwt" => Method::Cwt(Cwt::default()),
+        "mining" => Method::Mining(Mining::default()),
+        _ => return None,
+    })
+}
+
+impl Method {
+    /// The network that a system is published with, around an encoder whose stem and depth are free. Only for systems
+    /// for episodes.
+    pub fn published_network(&self, encoder: EncoderConfig) -> NetworkConfig {
+        let output_stride = if matches!(self, Self::Hsnet(_)) { 32 } else { 8 };
+        let encoder = match encoder {
+            EncoderConfig::ResNet(resnet) => EncoderConfig::ResNet(ResNetConfig {
+                output_stride,
+                layers: if self.stops_at_layer3() { 3 } else { 4 },
+                ceil_pool: self.is_canet(),
+                late_dilation: matches!(self, Self::Mining(_)),
+                ..resnet
+            }),
+            EncoderConfig::Vgg16(_) => EncoderConfig::Vgg16(VggConfig { output_stride }),
+            other => other,
+        };
+        let [_, channels] = encoder.channels();
+        let (decoder, dim) = match self {
+            Self::CaplFewShot(_) => (DecoderKind::Project, 512),
+            _ => (DecoderKind::Identity, channels),
+        };
+        NetworkConfig { encoder, decoder, dim, dropout: 0.1 }
+    }
+
+    fn is_canet(&self) -> bool {
+        matches!(self, Self::Canet(_))
+    }
+
+    fn stops_at_layer3(&self) -> bool {
+        self.is_canet() || matches!(self, Self::Mining(_))
+    }
+}
