@@ -25,7 +25,7 @@ pub struct Golden {
 }
 
 impl Golden {
-    /// Reads a file of f32 and u8 tensors.
+    /// Reads a file of f32, u8 and i32 tensors.
     pub fn read(path: &std::path::Path) -> Self {
         let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -33,7 +33,11 @@ impl Golden {
         let values = |view: &TensorView| match view.dtype() {
             Dtype::F32 => view.data().as_chunks::<4>().0.iter().map(|&b| f32::from_le_bytes(b)).collect(),
             Dtype::U8 => view.data().iter().map(|&byte| f32::from(byte)).collect(),
-            other => panic!("golden tensors are f32 or u8, not {other:?}"),
+            // Coordinates and sizes, all small.
+            Dtype::I32 => {
+                view.data().as_chunks::<4>().0.iter().map(|&b| i32::from_le_bytes(b) as f32).collect()
+            }
+            other => panic!("golden tensors are f32, u8 or i32, not {other:?}"),
         };
         let tensors =
             file.tensors().into_iter().map(|(name, view)| (name, (view.shape().to_vec(), values(&view))));
@@ -117,12 +121,19 @@ pub fn read_keys(path: &std::path::Path) -> Vec<(String, Vec<usize>)> {
 /// Writes a safetensors file that holds, for each key, its [`generated_weights`] under the name that `rename` makes
 /// of it.
 pub fn write_generated(keys: &[(String, Vec<usize>)], rename: impl Fn(&str) -> String, to: &std::path::Path) {
-    let bytes = |(name, shape): &(String, Vec<usize>)| -> Vec<u8> {
-        generated_weights(name, shape).iter().flat_map(|value| value.to_le_bytes()).collect()
+    let tensor =
+        |(name, shape): &(String, Vec<usize>)| (rename(name), shape.clone(), generated_weights(name, shape));
+    write_tensors(keys.iter().map(tensor), to);
+}
+
+/// Writes a safetensors file of these names, shapes and values.
+pub fn write_tensors(tensors: impl Iterator<Item = (String, Vec<usize>, Vec<f32>)>, to: &std::path::Path) {
+    let bytes = |(name, shape, values): (String, Vec<usize>, Vec<f32>)| {
+        (name, shape, values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
     };
-    let values: Vec<Vec<u8>> = keys.iter().map(bytes).collect();
-    let views = keys.iter().zip(&values).map(|((name, shape), bytes)| {
-        (rename(name), TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
+    let tensors: Vec<_> = tensors.map(bytes).collect();
+    let views = tensors.iter().map(|(name, shape, bytes)| {
+        (name.clone(), TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
     });
     safetensors::serialize_to_file(views, None, to).unwrap();
 }

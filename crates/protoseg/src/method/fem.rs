@@ -15,6 +15,7 @@ use crate::{
     bridge::{self, ConvGeometry},
     config::ConfigError,
     nn::{Conv, Dropout2d, upsample},
+    weights::Rename,
 };
 
 /// Channels of every map inside.
@@ -207,4 +208,40 @@ impl Fem {
 pub fn pooled(map: Tensor<4>, grid: [usize; 2]) -> Tensor<4> {
     let [.., height, width] = map.dims();
     if [height, width] == grid { map } else { adaptive_avg_pool2d(map, grid) }
+}
+
+/// A tensor of the module in published checkpoints, the first merges included, under `fem` and `init_merge`: numbered by
+/// their place in sequences of convolutions, ReLUs and dropouts.
+pub(crate) fn rename(name: &str) -> Option<Rename> {
+    let (layer, rest) = name.split_once('.')?;
+    let ours = match layer {
+        "res1" => format!("fem.res1.{}", rest.strip_prefix("0.")?),
+        "res2" => format!("fem.res2.{}", two_convs(rest)?),
+        "cls" => format!("fem.cls.{}", two_scores(rest)?),
+        "alpha_conv" | "beta_conv" | "inner_cls" => {
+            let (grid, rest) = rest.split_once('.')?;
+            let rest = match layer {
+                "alpha_conv" => rest.strip_prefix("0.")?.to_string(),
+                "beta_conv" => two_convs(rest)?,
+                _ => two_scores(rest)?,
+            };
+            format!("fem.{layer}.{grid}.{rest}")
+        }
+        "init_merge" | "supp_init_merge" | "corr_conv" => {
+            let (grid, rest) = rest.split_once('.')?;
+            format!("{layer}.{grid}.{}", rest.strip_prefix("0.")?)
+        }
+        _ => return None,
+    };
+    Some(Rename::to(ours))
+}
+
+fn two_convs(rest: &str) -> Option<String> {
+    let first = rest.strip_prefix("0.").map(|rest| format!("first.{rest}"));
+    first.or_else(|| Some(format!("second.{}", rest.strip_prefix("2.")?)))
+}
+
+fn two_scores(rest: &str) -> Option<String> {
+    let conv = rest.strip_prefix("0.").map(|rest| format!("conv.{rest}"));
+    conv.or_else(|| Some(format!("out.{}", rest.strip_prefix("3.")?)))
 }

@@ -21,15 +21,17 @@ use rand::RngCore;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BaseClasses, Encoded, Episodes, Episodic, Losses, Maps, Vision,
+    BaseClasses, Encoded, Episodes, Episodic, Losses, Maps, Method, Vision,
     cosine::scaled_scores,
     episodic::encode_all,
     mask::{BACKGROUND, FOREGROUND},
 };
 use crate::{
     bridge::{PixelTargets, pixel_loss},
+    encoder::{EncoderConfig, Tensors, VggConfig},
     network::Network,
     nn::{resize_centred, resize_centred_weights},
+    weights::{Rename, few_shot::Published},
 };
 
 /// What a cosine is multiplied by before the softmax.
@@ -82,6 +84,25 @@ impl Episodic for Panet {
         let align = found.alignment(episodes);
         Losses { total: main.clone() + align.clone(), main, aux: Some(align) }
     }
+}
+
+/// PANet in a checkpoint of its authors: VGG-16 in five blocks, or another encoder under the same prefix.
+pub(crate) fn published(tensors: &dyn Tensors) -> Option<Result<Published, String>> {
+    tensors.shape("encoder.backbone.features.0.0.weight")?;
+    let method = Method::Panet(Panet::default());
+    let encoder = EncoderConfig::Vgg16(VggConfig { output_stride: 8 });
+    Some(Ok(Published { network: method.published_network(encoder), method, rename }))
+}
+
+/// `encoder.backbone.features.BLOCK.LAYER`: blocks are counted among poolings, layers among ReLUs.
+fn rename(name: &str) -> Rename {
+    let conv = || {
+        let mut parts = name.strip_prefix("encoder.backbone.features.")?.split('.');
+        let mut even = || parts.next()?.parse::<usize>().ok().filter(|number| number.is_multiple_of(2));
+        let (block, layer) = (even()? / 2, even()? / 2);
+        Some(Rename::to(format!("encoder.blocks.{block}.convs.{layer}.{}", parts.next()?)))
+    };
+    conv().unwrap_or(Rename::Unknown)
 }
 
 /// What PANet makes of episodes, on the features' grid.

@@ -22,7 +22,7 @@ use rand::RngCore;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BaseClasses, Encoded, Episodes, Episodic, FeatureShape, Frozen, Losses, Maps, Vision,
+    BaseClasses, Encoded, Episodes, Episodic, FeatureShape, Frozen, Losses, Maps, Method, Vision,
     episodic::encode_all,
     fem::{self, Enriched, Fem, Part},
     mask::{FOREGROUND, masked_average, masks, mean_over_shots},
@@ -31,9 +31,13 @@ use super::{
 use crate::{
     bridge::{self, PixelTargets, pixel_loss},
     config::ConfigError,
-    encoder::EncoderConfig,
+    encoder::{EncoderConfig, Tensors},
     network::{Network, Tap},
     nn::{Conv, Dropout2d, upsample},
+    weights::{
+        Rename,
+        few_shot::{Published, rename_by, rename_semseg, semseg_resnet},
+    },
 };
 
 /// Added to the area under a mask.
@@ -224,6 +228,26 @@ impl Episodic for Pfenet {
         let aux = fem_inner_loss(enriched.inner, &targets);
         Losses { total: main.clone() + aux.clone(), main, aux: Some(aux) }
     }
+}
+
+/// PFENet in a checkpoint of its authors.
+pub(crate) fn published(tensors: &dyn Tensors) -> Option<Result<Published, String>> {
+    tensors.shape("down_query.0.weight")?;
+    let merge = tensors.shape("init_merge.0.0.weight")?[1];
+    let prior = match merge.checked_sub(2 * fem::CHANNELS)? {
+        prior @ 0..=1 => prior == 1,
+        _ => return None,
+    };
+    Some(semseg_resnet(tensors).map(|resnet| {
+        let method = Method::Pfenet(Pfenet { prior, ..Pfenet::default() });
+        Published { network: method.published_network(EncoderConfig::ResNet(resnet)), method, rename }
+    }))
+}
+
+fn rename(name: &str) -> Rename {
+    const OWN: [(&str, &str); 2] =
+        [("down_query.0.", "down_query.conv."), ("down_supp.0.", "down_supp.conv.")];
+    fem::rename(name).or_else(|| rename_by(&OWN, name)).unwrap_or_else(|| rename_semseg(name))
 }
 
 /// The mean cross-entropy of the grids' own scores.

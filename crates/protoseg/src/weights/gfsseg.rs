@@ -2,10 +2,14 @@
 
 use burn::tensor::Device;
 
-use super::{TensorFile, WeightsError, assign::assign};
+use super::{
+    TensorFile, WeightsError,
+    assign::assign,
+    few_shot::{rename_semseg, semseg_resnet},
+};
 use crate::{
     config::NetworkConfig,
-    encoder::{EncoderConfig, Rename, ResNetConfig, Stem},
+    encoder::{EncoderConfig, Rename},
     method::{Method, capl::Capl},
     network::Network,
 };
@@ -30,12 +34,7 @@ fn read_config(checkpoint: &TensorFile) -> Result<(NetworkConfig, Capl), Weights
              a backbone alone is something to start training from",
         ));
     };
-    let stem = match checkpoint.shape("layer0.0.weight") {
-        Some([_, _, 7, 7]) => Stem::Classic,
-        _ => Stem::Deep,
-    };
-    let resnet = ResNetConfig::read_layers(checkpoint).map_err(|reason| checkpoint.layout_error(reason))?;
-    let resnet = ResNetConfig { stem, ..resnet };
+    let resnet = semseg_resnet(checkpoint).map_err(|reason| checkpoint.layout_error(reason))?;
     let config = NetworkConfig { encoder: EncoderConfig::ResNet(resnet), dim, ..NetworkConfig::pspnet(50) };
     let capl = Capl {
         aux_head: checkpoint.shape("aux_proto").is_some(),
@@ -47,18 +46,12 @@ fn read_config(checkpoint: &TensorFile) -> Result<(NetworkConfig, Capl), Weights
 
 /// The reference's modules are numbered by their place in a sequence; ours have names.
 fn rename(name: &str) -> Rename {
-    const SAME: [(&str, &str); 19] = [
+    const SAME: [(&str, &str); 13] = [
         ("main_proto", "classifier"),
         ("aux_proto", "aux_classifier"),
         ("gamma_conv.0.weight", "gamma_support.hidden"),
         ("gamma_conv.2.weight", "gamma_support.out"),
         ("gamma_conv.2.bias", "gamma_support.bias"),
-        ("layer0.0.", "encoder.stem.0.conv."),
-        ("layer0.1.", "encoder.stem.0.bn."),
-        ("layer0.3.", "encoder.stem.1.conv."),
-        ("layer0.4.", "encoder.stem.1.bn."),
-        ("layer0.6.", "encoder.stem.2.conv."),
-        ("layer0.7.", "encoder.stem.2.bn."),
         // Two convolutions and the batch-norm between them; ReLU and dropout hold numbers 2 and 3.
         ("cls.0.", "decoder.projector.conv.conv."),
         ("cls.1.", "decoder.projector.conv.bn."),
@@ -77,10 +70,7 @@ fn rename(name: &str) -> Rename {
             Rename::to(format!("{ours}{}", rest.replacen(".1.", ".conv.", 1).replacen(".2.", ".bn.", 1)))
         }
         Some((ours, rest)) => Rename::to(format!("{ours}{rest}")),
-        None => match ResNetConfig::rename_layer(name) {
-            Rename::To(name) => Rename::To(format!("encoder.{name}")),
-            other => other,
-        },
+        None => rename_semseg(name),
     }
 }
 

@@ -7,6 +7,7 @@
 mod assign;
 mod encoder;
 mod error;
+pub(crate) mod few_shot;
 mod gfsseg;
 mod pickle;
 mod tensor_file;
@@ -16,6 +17,7 @@ pub use crate::encoder::Rename;
 pub use assign::assign;
 pub use encoder::{load_encoder, read_encoder_config};
 pub use error::WeightsError;
+pub use few_shot::import_few_shot;
 pub use gfsseg::import_gfsseg;
 pub use tensor_file::TensorFile;
 pub use write::write_tensor;

@@ -4,11 +4,12 @@ mod ablation;
 mod class_pack;
 mod efficientnet;
 mod examples;
+mod few_shot;
 mod fixture;
 mod golden;
 mod inference;
 mod model_file;
-mod panet;
+
 mod parity;
 mod pretrained;
 mod step;
