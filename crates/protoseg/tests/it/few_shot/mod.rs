@@ -3,6 +3,7 @@
 //! Driven by what lies in the folder `PROTOSEG_GOLDEN` (by default `../shared/golden`): every `fs_*.safetensors` there is
 //! compared, with the shots, size, depth and seed that its metadata says. A file that no system claims fails.
 
+mod hsnet;
 mod panet;
 mod pfenet;
 
@@ -23,7 +24,8 @@ use serde::Deserialize;
 use crate::fixture::{label_maps, tensor, values};
 
 /// How each system is called in golden files.
-const SYSTEMS: [(&str, fn(&GoldenCase)); 2] = [("panet", panet::check), ("pfenet", pfenet::check)];
+const SYSTEMS: [(&str, fn(&GoldenCase)); 3] =
+    [("hsnet", hsnet::check), ("panet", panet::check), ("pfenet", pfenet::check)];
 
 macro_rules! one_test_per_system {
     ($($test:ident: $which:literal,)*) => {
@@ -38,6 +40,7 @@ macro_rules! one_test_per_system {
 }
 
 one_test_per_system! {
+    hsnet_is_the_golden_one: "hsnet",
     panet_is_the_golden_one: "panet",
     pfenet_is_the_golden_one: "pfenet",
 }
