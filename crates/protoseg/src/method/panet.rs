@@ -12,11 +12,7 @@
 //! Shapes: queries `[episodes, 3, H, W]` -> features `[episodes, 512, H/8, W/8]` -> scores `[episodes, 2, H, W]`,
 //! background first.
 
-use burn::{
-    module::Module,
-    tensor::{Tensor, TensorData},
-};
-use protoseg_core::RowMap;
+use burn::{module::Module, tensor::Tensor};
 use rand::RngCore;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +20,7 @@ use super::{
     BaseClasses, Encoded, Episodes, Episodic, Losses, Maps, Method, Vision,
     cosine::scaled_scores,
     episodic::encode_all,
-    mask::{BACKGROUND, FOREGROUND},
+    mask::{TINY_AREA, means_at_mask_size},
 };
 use crate::{
     bridge::{PixelTargets, pixel_loss},
@@ -36,8 +32,6 @@ use crate::{
 
 /// What a cosine is multiplied by before the softmax.
 const ALPHA: f64 = 20.0;
-/// Added to every area that is divided by.
-const TINY_AREA: f32 = 1e-5;
 
 /// PANet has no settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -120,7 +114,7 @@ fn answer(encoded: &Encoded<'_>) -> Answer {
     let (support_features, query_features) = (encoded.supports[0].clone(), encoded.queries[0].clone());
     // [episodes * shots, 2, d] -> the mean over the shots.
     let dim = support_features.dims()[1];
-    let means = masked_means(support_features.clone(), encoded.support_labels);
+    let means = means_at_mask_size(support_features.clone(), encoded.support_labels, resize_centred_weights);
     let prototypes = means.reshape([count, shots, 2, dim]).mean_dim(1).squeeze_dim(1);
     let scores = scaled_scores(query_features.clone(), prototypes, ALPHA);
     Answer { query_features, support_features, scores }
@@ -155,44 +149,6 @@ impl Answer {
     }
 }
 
-/// The mean feature of background and foreground under each mask, as if the features were upsampled to it:
-/// `[images, d, h, w]` -> `[images, 2, d]`.
-fn masked_means(features: Tensor<4>, labels: &[RowMap]) -> Tensor<3> {
-    let [images, dim, height, width] = features.dims();
-    let mut masks = Vec::with_capacity(images * 2 * height * width);
-    for label in labels {
-        let (rows, columns) =
-            (resize_centred_weights(height, label.height), resize_centred_weights(width, label.width));
-        for class in [BACKGROUND, FOREGROUND] {
-            let mask: Vec<f32> =
-                label.data.iter().map(|&label| f32::from(u8::from(label == class))).collect();
-            let area = mask.iter().sum::<f32>() + TINY_AREA;
-            masks.extend(brought_down(&mask, &rows, &columns).into_iter().map(|share| share / area));
-        }
-    }
-    let masks = TensorData::new(masks, [images, 2, height * width]);
-    let masks = Tensor::<3>::from_data(masks, &features.device());
-    masks.matmul(features.reshape([images, dim, height * width]).swap_dims(1, 2))
-}
-
-/// `rows^T mask columns`: how much each position of the features counts under the mask. `rows` is `[height][h]`,
-/// `columns` is `[width][w]`.
-fn brought_down(mask: &[f32], rows: &[Vec<f32>], columns: &[Vec<f32>]) -> Vec<f32> {
-    let (h, w) = (rows[0].len(), columns[0].len());
-    let mut shares = vec![0f64; h * w];
-    for (line, row) in mask.chunks_exact(columns.len()).zip(rows) {
-        let mut across = vec![0f64; w];
-        for (&value, column) in line.iter().zip(columns).filter(|(value, _)| **value != 0.0) {
-            across.iter_mut().zip(column).for_each(|(sum, &share)| *sum += f64::from(value * share));
-        }
-        for (y, &share) in row.iter().enumerate().filter(|(_, share)| **share != 0.0) {
-            let line = &mut shares[y * w..][..w];
-            line.iter_mut().zip(&across).for_each(|(sum, value)| *sum += f64::from(share) * value);
-        }
-    }
-    shares.into_iter().map(|share| share as f32).collect()
-}
-
 /// The mean feature of background and foreground where a query's own prediction has them: `[1, d, h, w]` and
 /// `[1, 1, h, w]` -> `[1, 2, d]`.
 fn hard_means(features: Tensor<4>, foreground: Tensor<4>) -> Tensor<3> {
@@ -203,29 +159,4 @@ fn hard_means(features: Tensor<4>, foreground: Tensor<4>) -> Tensor<3> {
     let areas = masks.clone().sum_dim(2).add_scalar(TINY_AREA);
     let pixels = features.reshape([1, dim, height * width]).swap_dims(1, 2);
     masks.matmul(pixels) / areas
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::device::cpu;
-    use protoseg_core::IGNORE;
-    use protoseg_testing::assert_close;
-
-    #[test]
-    fn a_mask_of_the_features_size_gives_the_plain_mean() {
-        let features = Tensor::<1>::from_floats([1.0, 3.0, 5.0, 7.0], &cpu()).reshape([1, 1, 1, 4]);
-        let label = RowMap::new(4, 1, vec![1, 0, 1, IGNORE]);
-        let means = masked_means(features, &[label]).try_into_vec_as::<f32>().unwrap();
-        assert_close("means", &means, &[3.0, 3.0], 1e-4);
-    }
-
-    #[test]
-    fn a_larger_mask_weighs_the_features_as_upsampling_would() {
-        // Two positions, upsampled to four by centres: 0, 0.25, 0.75, 1 of the way. The class is on the second pixel.
-        let features = Tensor::<1>::from_floats([10.0, 20.0], &cpu()).reshape([1, 1, 1, 2]);
-        let label = RowMap::new(4, 1, vec![0, 1, 0, 0]);
-        let means = masked_means(features, &[label]).try_into_vec_as::<f32>().unwrap();
-        assert_close("means", &means, &[(10.0 + 17.5 + 20.0) / 3.0, 12.5], 1e-3);
-    }
 }

@@ -1,8 +1,17 @@
 //! The published systems for episodes, by name.
 
 use super::{
-    Method, asgnet::Asgnet, canet::Canet, capl_few_shot::CaplFewShot, cwt::Cwt, hsnet::Hsnet, mining::Mining,
-    panet::Panet, pfenet::Pfenet, repri::Repri, scl::Scl,
+    Method,
+    asgnet::Asgnet,
+    canet::Canet,
+    capl_few_shot::{CaplFewShot, On},
+    cwt::Cwt,
+    hsnet::Hsnet,
+    mining::Mining,
+    panet::Panet,
+    pfenet::Pfenet,
+    repri::Repri,
+    scl::Scl,
 };
 use crate::{
     config::NetworkConfig,
@@ -34,7 +43,7 @@ pub fn few_shot(name: &str) -> Option<Method> {
         "canet" => Method::Canet(Canet::default()),
         "scl-pfenet" => Method::Scl(Scl::default()),
         "scl-canet" => Method::Scl(Scl::default()),
-        "capl-panet" => Method::CaplFewShot(CaplFewShot::default()),
+        "capl-panet" => Method::CaplFewShot(CaplFewShot { on: On::Panet, ..CaplFewShot::default() }),
         "capl-pfenet" => Method::CaplFewShot(CaplFewShot::default()),
         "hsnet" => Method::Hsnet(Hsnet::default()),
         "asgnet" => Method::Asgnet(Asgnet::default()),

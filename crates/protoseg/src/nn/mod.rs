@@ -9,7 +9,7 @@ mod resize;
 pub use batch_norm::BatchNorm;
 pub use conv_norm::ConvNorm;
 pub use dropout2d::Dropout2d;
-pub use resize::{resize_centred, resize_centred_weights, upsample};
+pub use resize::{resize_centred, resize_centred_weights, upsample, upsample_weights};
 
 pub(crate) use batch_norm::NormSettings;
 pub(crate) use conv_norm::Conv;

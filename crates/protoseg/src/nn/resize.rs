@@ -46,12 +46,16 @@ pub fn resize_centred_weights(from: usize, to: usize) -> Vec<Vec<f32>> {
     (0..to).map(line).collect()
 }
 
-/// `[to, from]`: the share of each old position in each new one.
-fn weights(from: usize, to: usize, device: &Device) -> Tensor<2> {
+/// `[to][from]`: the share of each old position in each new one in [`upsample`].
+pub fn upsample_weights(from: usize, to: usize) -> Vec<Vec<f32>> {
     let step = (from as f64 - 1.0) / (to.max(2) as f64 - 1.0);
-    let share = move |new: usize, old: usize| (1.0 - (new as f64 * step - old as f64).abs()).max(0.0) as f32;
-    let shares = (0..to).flat_map(|new| (0..from).map(move |old| share(new, old))).collect();
-    Tensor::from_data(TensorData::new::<f32, _>(shares, [to, from]), device)
+    let share = |new: usize, old: usize| (1.0 - (new as f64 * step - old as f64).abs()).max(0.0) as f32;
+    (0..to).map(|new| (0..from).map(|old| share(new, old)).collect()).collect()
+}
+
+/// The same as a matrix `[to, from]`.
+fn weights(from: usize, to: usize, device: &Device) -> Tensor<2> {
+    Tensor::from_data(TensorData::new(upsample_weights(from, to).concat(), [to, from]), device)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::{Rename, TensorFile, WeightsError, assign};
 use crate::{
     config::NetworkConfig,
     encoder::{ResNetConfig, Stem, Tensors},
-    method::{Method, hsnet, panet, pfenet},
+    method::{Method, capl_few_shot, hsnet, panet, pfenet},
     network::Network,
 };
 
@@ -22,7 +22,8 @@ pub(crate) struct Published {
 type Recognise = fn(&dyn Tensors) -> Option<Result<Published, String>>;
 
 /// Those with more keys than others before them.
-const SYSTEMS: &[Recognise] = &[panet::published, pfenet::published, hsnet::published];
+const SYSTEMS: &[Recognise] =
+    &[panet::published, pfenet::published, hsnet::published, capl_few_shot::published];
 
 /// The system that a file's tensors are of.
 pub(crate) fn recognise(checkpoint: &TensorFile) -> Option<Result<Published, String>> {

@@ -94,7 +94,8 @@ impl GammaMlp {
         }
     }
 
-    fn forward<const D: usize>(&self, learned: Tensor<D>, new: Tensor<D>) -> Tensor<D> {
+    /// The weight of each pair of rows: `[.., n, d]` twice -> `[.., n, 1]`.
+    pub fn forward<const D: usize>(&self, learned: Tensor<D>, new: Tensor<D>) -> Tensor<D> {
         let shape = learned.dims();
         let dim = shape[D - 1];
         let classes: usize = shape[..D - 1].iter().product();

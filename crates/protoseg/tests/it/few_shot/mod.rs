@@ -3,6 +3,7 @@
 //! Driven by what lies in the folder `PROTOSEG_GOLDEN` (by default `../shared/golden`): every `fs_*.safetensors` there is
 //! compared, with the shots, size, depth and seed that its metadata says. A file that no system claims fails.
 
+mod capl;
 mod hsnet;
 mod panet;
 mod pfenet;
@@ -24,8 +25,8 @@ use serde::Deserialize;
 use crate::fixture::{label_maps, tensor, values};
 
 /// How each system is called in golden files.
-const SYSTEMS: [(&str, fn(&GoldenCase)); 3] =
-    [("hsnet", hsnet::check), ("panet", panet::check), ("pfenet", pfenet::check)];
+const SYSTEMS: [(&str, fn(&GoldenCase)); 4] =
+    [("capl", capl::check), ("hsnet", hsnet::check), ("panet", panet::check), ("pfenet", pfenet::check)];
 
 macro_rules! one_test_per_system {
     ($($test:ident: $which:literal,)*) => {
@@ -40,6 +41,7 @@ macro_rules! one_test_per_system {
 }
 
 one_test_per_system! {
+    capl_is_the_golden_one: "capl",
     hsnet_is_the_golden_one: "hsnet",
     panet_is_the_golden_one: "panet",
     pfenet_is_the_golden_one: "pfenet",
@@ -148,6 +150,9 @@ impl GoldenCase {
 fn with_bins(method: Method, bins: Vec<f64>) -> Method {
     match method {
         Method::Pfenet(pfenet) => Method::Pfenet(protoseg::method::pfenet::Pfenet { bins, ..pfenet }),
+        Method::CaplFewShot(capl) => {
+            Method::CaplFewShot(protoseg::method::capl_few_shot::CaplFewShot { bins, ..capl })
+        }
         other => panic!("{} has no bins", other.name()),
     }
 }
