@@ -5,6 +5,7 @@ mod augment;
 mod class;
 mod class_table;
 mod confusion;
+mod episode;
 mod fold;
 mod preprocess;
 mod raster;
@@ -13,6 +14,7 @@ mod rules;
 mod score_map;
 mod scores;
 pub mod seed;
+mod suggest;
 mod support_draw;
 mod transform;
 
@@ -20,8 +22,12 @@ pub use augment::{Augment, AugmentDraw};
 pub use class::{Class, ClassError, ClassRole, Classes};
 pub use class_table::{ClassId, ClassTable, ClassTableError, NamedClass};
 pub use confusion::Confusion;
+pub use episode::{
+    Episode, EpisodeCounts, EpisodeDraw, EpisodeError, EpisodeList, EpisodeRun, EpisodeScores, EpisodeStyle,
+    MIN_EPISODE_PIXELS, NamedEpisode, UnknownEpisodeStyle, draw_episodes,
+};
 pub use fold::{Fold, FoldError, FoldScheme, find_ids};
-pub use preprocess::{Canvas, Preprocess};
+pub use preprocess::{Canvas, Fit, Preprocess};
 pub use raster::{ClassRows, FileIds, IGNORE, IdMap, Image, LabelMap, RowMap, SUPPORT_ROW};
 pub use remap::{NovelPixels, Remap, RemapError};
 pub use rules::{BaseUse, ImageStats, SupportUse};

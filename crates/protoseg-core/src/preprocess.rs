@@ -1,5 +1,7 @@
 //! Prepares a picture for a network outside training: resizes it to fit a square canvas, places it at the top left
 //! corner and normalises it. Nothing here is random.
+//!
+//! Some published protocols squash pictures to the square instead ([`Fit::Squash`]).
 
 use crate::transform::{Axis, Bilinear, Normalise, Pixel, Rows, Window, nearest, planes_row};
 use crate::{IGNORE, Image, LabelMap};
@@ -17,6 +19,26 @@ pub struct Preprocess {
     pub mean: [f32; 3],
     /// Standard deviation of red, green and blue on the 0..255 scale.
     pub std: [f32; 3],
+    /// How pictures that are not square reach the square.
+    #[serde(default, skip_serializing_if = "Fit::is_letterbox")]
+    pub fit: Fit,
+}
+
+/// How pictures that are not square reach a square canvas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fit {
+    /// They keep their aspect ratio, and the rest of the square is black.
+    #[default]
+    Letterbox,
+    /// They are stretched over the whole square.
+    Squash,
+}
+
+impl Fit {
+    fn is_letterbox(&self) -> bool {
+        *self == Self::Letterbox
+    }
 }
 
 /// A picture as the network's input.
@@ -37,13 +59,16 @@ impl Preprocess {
 
     /// With the mean and deviation of ImageNet.
     pub fn imagenet(size: usize) -> Self {
-        Self { size, mean: [123.675, 116.28, 103.53], std: [58.395, 57.12, 57.375] }
+        Self { size, mean: [123.675, 116.28, 103.53], std: [58.395, 57.12, 57.375], fit: Fit::Letterbox }
     }
 
     /// The width and height that a picture of this size has on the canvas.
     pub fn content(&self, width: usize, height: usize) -> (usize, usize) {
         if width == 0 || height == 0 {
             return (0, 0);
+        }
+        if self.fit == Fit::Squash {
+            return (self.size, self.size);
         }
         // First the ratio, then the product, in double precision: the order can change the truncated result.
         let ratio = self.size as f64 / width.max(height) as f64;
@@ -120,7 +145,7 @@ mod tests {
     fn the_resized_picture_is_the_reference_s() {
         let golden = Golden::open();
         for size in [161, 473] {
-            let preprocess = Preprocess { size, mean: [0.0; 3], std: [1.0; 3] };
+            let preprocess = Preprocess { mean: [0.0; 3], std: [1.0; 3], ..Preprocess::imagenet(size) };
             let canvas = preprocess.image(&golden.photo()).data;
             let hwc: Vec<f32> =
                 (0..size * size).flat_map(|i| [0, 1, 2].map(|c| canvas[c * size * size + i])).collect();
@@ -137,6 +162,17 @@ mod tests {
         assert_eq!(preprocess.content(500, 375), (472, 352));
         assert_eq!(preprocess.content(375, 500), (352, 472));
         assert_eq!(preprocess.content(333, 333), (472, 472));
+    }
+
+    #[test]
+    fn squashed_pictures_fill_the_square() {
+        let preprocess = Preprocess { fit: Fit::Squash, ..Preprocess::imagenet(6) };
+        assert_eq!((preprocess.content(500, 3), preprocess.content(0, 3)), ((6, 6), (0, 0)));
+        let label = crate::RowMap::new(3, 2, vec![1, 2, 3, 4, 5, 6]);
+        let squashed = preprocess.label(&label);
+        assert_eq!(squashed, label.resize_nearest(6, 6), "as PyTorch's nearest");
+        let canvas = preprocess.image(&Image::new(3, 2, vec![200; 18]));
+        assert!(canvas.data[..36].iter().all(|red| (red - (200.0 - 123.675) / 58.395).abs() < 1e-4));
     }
 
     #[test]

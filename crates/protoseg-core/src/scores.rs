@@ -109,11 +109,12 @@ impl Scores {
     }
 }
 
-/// Mean and standard deviation of a value over the support seeds.
+/// Mean and standard deviation of a value over the support seeds, or over the runs of episodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     pub mean: f64,
-    /// Population standard deviation, as numpy's `std`; 0 for a single seed.
+    /// Population standard deviation, as numpy's `std` ([`Spread::of`]), or that of a sample ([`Spread::of_sample`]);
+    /// 0 for a single value.
     pub std: f64,
 }
 
@@ -124,6 +125,15 @@ impl Spread {
         let mean = values.iter().sum::<f64>() / count;
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
         Self { mean, std: variance.sqrt() }
+    }
+
+    /// With the standard deviation of a sample: the sum of squares is divided by one less than the number of values.
+    pub fn of_sample(values: impl IntoIterator<Item = f64>) -> Self {
+        let values: Vec<f64> = values.into_iter().collect();
+        let spread = Self::of(values.iter().copied());
+        let count = values.len() as f64;
+        let std = if values.len() > 1 { spread.std * (count / (count - 1.0)).sqrt() } else { 0.0 };
+        Self { std, ..spread }
     }
 }
 
@@ -174,5 +184,9 @@ mod tests {
         assert_eq!(spread.mean, 3.0);
         assert!((spread.std - (14f64 / 3.0).sqrt()).abs() < 1e-12);
         assert_eq!(Spread::of([5.0]).std, 0.0);
+        let sample = Spread::of_sample([1.0, 2.0, 6.0]);
+        assert_eq!(sample.mean, 3.0);
+        assert!((sample.std - 7f64.sqrt()).abs() < 1e-12);
+        assert_eq!((Spread::of_sample([5.0]).std, Spread::of_sample([])), (0.0, Spread::default()));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::suggest::{SAMPLES, suggest};
 use crate::{ClassId, ClassTable, Fold, ImageStats, SupportUse, seed};
 
 /// The support seeds of the published protocol; results are means over them.
@@ -177,7 +178,7 @@ impl SupportList {
                 places.get(sample.as_str()).copied().ok_or_else(|| SupportError::UnknownSample {
                     class: class.clone(),
                     sample: sample.clone(),
-                    suggestion: suggest(sample, names),
+                    suggestion: suggest(sample, names, SAMPLES),
                 })
             };
             samples.iter().map(find).collect()
@@ -189,16 +190,6 @@ impl SupportList {
 /// The name of the class for errors and lists; its id if it has no name.
 fn name(table: &ClassTable, id: ClassId) -> String {
     table.name(id).map_or_else(|| id.to_string(), str::to_string)
-}
-
-/// A sample whose name contains what was asked for; otherwise an example of how samples are named.
-fn suggest<S: AsRef<str>>(sample: &str, names: &[S]) -> String {
-    let close = names.iter().map(AsRef::as_ref).find(|name| name.contains(sample) || sample.contains(name));
-    match (close, names.first()) {
-        (Some(close), _) => format!("did you mean `{close}`?"),
-        (None, Some(first)) => format!("samples are named like `{}`", first.as_ref()),
-        (None, None) => "the data set has no training images".to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use protoseg_core::{ClassId, ClassTableError, FoldError, RemapError, SupportError};
+use protoseg_core::{ClassId, ClassTableError, EpisodeError, FoldError, RemapError, SupportError};
 
 use crate::SupportSizeError;
 
@@ -86,6 +86,8 @@ pub enum DataError {
     Fold(#[from] FoldError),
     #[error(transparent)]
     Support(#[from] SupportError),
+    #[error(transparent)]
+    Episode(#[from] EpisodeError),
     #[error("labels `{path}`: {source}")]
     Labels { path: PathBuf, source: RemapError },
     #[error(transparent)]
@@ -190,6 +192,7 @@ impl DataError {
             | Self::AlreadyPrepared { path } => Some(path),
             Self::Fold(_)
             | Self::Support(_)
+            | Self::Episode(_)
             | Self::SupportSize(_)
             | Self::NoSplit { .. }
             | Self::UnknownSource { .. }

@@ -4,6 +4,7 @@
 mod benchmark;
 mod check;
 mod dataset;
+mod episode_list;
 mod error;
 mod files;
 mod loader;
@@ -29,6 +30,7 @@ mod support_list;
 pub use benchmark::{BENCHMARKS, Benchmark, SPEC_FILE};
 pub use check::{CheckOptions, check};
 pub use dataset::{Contents, Dataset, MaskDataset, MaskKind, Sample, Split};
+pub use episode_list::{draw_runs, read_episodes, resolve_episodes, save_episodes};
 pub use error::{DataError, Rgb, Size};
 pub use files::{create_dir, find_pictures, write_atomic};
 pub use loader::{Batch, Epoch, LoadError, Loader, LoaderOptions, LoaderOptionsError, OnError, SampleRng};

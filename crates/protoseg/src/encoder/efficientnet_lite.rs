@@ -149,7 +149,7 @@ impl Family for EfficientNetLiteConfig {
     }
 
     fn preprocess(size: usize) -> Preprocess {
-        Preprocess { size, mean: [127.0; 3], std: [128.0; 3] }
+        Preprocess { mean: [127.0; 3], std: [128.0; 3], ..Preprocess::imagenet(size) }
     }
 
     fn output_stride(&self) -> usize {
