@@ -38,7 +38,14 @@ impl EpisodeCounts {
     /// Counts the answer of an episode of the class at place `class`. In both maps 1 is the class and 0 everything
     /// else. Pixels whose truth is [`IGNORE`](crate::IGNORE) are not counted.
     pub fn add(&mut self, class: usize, truth: &RowMap, answer: &RowMap) {
-        self.classes[class].add(truth, answer);
+        let mut counts = Confusion::new(2);
+        counts.add(truth, answer);
+        self.add_counts(class, &counts);
+    }
+
+    /// The same with the pixels of the episode already counted.
+    pub fn add_counts(&mut self, class: usize, episode: &Confusion) {
+        self.classes[class].merge(episode);
         self.episodes[class] += 1;
     }
 

@@ -89,13 +89,13 @@ fn a_class_without_enough_images_is_named_with_its_numbers() {
         let error = refuse(plan(style, 5, 10));
         assert!(
             error.starts_with(
-                "class `boat` has `3` images with at least 100 pixels of it, but an episode of 5 shots needs `6`"
+                "images of class `boat` with at least 100 pixels of it: got `3`, expected at least `6` for 5-shot episodes"
             ),
             "{error}"
         );
     }
     let strict = EpisodeDraw { min_pixels: 151, ..plan(EpisodeStyle::Hsnet, 5, 10) };
-    assert!(refuse(strict).contains("class `duck` has `1` images"), "{}", refuse(strict));
+    assert!(refuse(strict).contains("class `duck` with at least 151 pixels of it: got `1`, expected at least `2`"), "{}", refuse(strict));
     assert!(refuse(plan(EpisodeStyle::Pfenet, 0, 10)).contains("at least 1 support"));
     assert!(refuse(plan(EpisodeStyle::Pfenet, 1, 0)).contains("at least 1 episode"));
     let bare = Fold::new(&table, 0, &[]).unwrap();

@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum EpisodeError {
     #[error(
-        "class `{class}` has `{got}` images with at least {min_pixels} pixels of it, but an episode of {n_shots} shots needs `{needed}`\nhint: ask for fewer shots, or require fewer pixels"
+        "images of class `{class}` with at least {min_pixels} pixels of it: got `{got}`, expected at least `{needed}` for {n_shots}-shot episodes\nhint: ask for fewer shots, or require fewer pixels"
     )]
     TooFewImages { class: String, got: usize, needed: usize, n_shots: usize, min_pixels: u64 },
     #[error(
