@@ -22,6 +22,8 @@ pub enum Command {
     Classes(Classes),
     Predict(Predict),
     Eval(Eval),
+    Episodes(Box<Episodes>),
+    Segment(Segment),
     Import(Import),
     Info(Info),
     #[command(subcommand)]
@@ -309,6 +311,122 @@ pub struct Eval {
     #[arg(long)]
     pub force: bool,
     /// Print the results as one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Evaluate a few-shot model on episodes: class mIoU and FB-IoU in a published style
+///
+/// An episode asks for one novel class in one query image, given a few supports of that class. Queries and supports
+/// come from the evaluation split. What the style's paper prescribes is the default: the number of episodes and runs,
+/// the seeds, and how images are resized and scored. Every episode is answered at all numbers of shots.
+///
+/// The episodes can be saved as a list and replayed, here or by other programs (docs/protocols.md).
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    protoseg episodes --model pfenet.safetensors --data pascal-5i --root DIR --fold 0 --style pfenet -o results/pfenet\n  \
+    protoseg episodes --model hsnet.safetensors --data scenes --style hsnet --shots 1,5 --save-list episodes.json\n  \
+    protoseg episodes --model panet.safetensors --data scenes --list episodes.json --json")]
+pub struct Episodes {
+    /// Model file of a few-shot method
+    #[arg(long, value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Data set: a folder, a .toml file, or a benchmark's name (scenes, pascal-5i, coco-20i, coco-20i-contiguous,
+    /// msrc)
+    #[arg(long, value_name = "DIR|NAME|TOML")]
+    pub data: String,
+    /// Folder of the benchmark, if --data is a benchmark's name
+    #[arg(long, value_name = "DIR", env = "PROTOSEG_ROOT")]
+    pub root: Option<PathBuf>,
+    /// Fold whose novel classes are asked for [default: that of the list, or the fold that the model was trained on]
+    #[arg(long)]
+    pub fold: Option<usize>,
+    /// How episodes are drawn and scored: pfenet, hsnet or panet (docs/protocols.md) [default: that of the list, or
+    /// pfenet]
+    #[arg(long)]
+    pub style: Option<String>,
+    /// Number of supports per episode; several values are evaluated on the same episodes [default: that of the list,
+    /// or 1,5]
+    #[arg(long, value_name = "K", value_delimiter = ',')]
+    pub shots: Vec<usize>,
+    /// Number of episodes per run [default: the style's]
+    #[arg(long, value_name = "N", help_heading = "Drawing")]
+    pub episodes: Option<usize>,
+    /// Number of runs; results are means over them [default: the style's]
+    #[arg(long, value_name = "N", help_heading = "Drawing")]
+    pub runs: Option<usize>,
+    /// Random seed of the first run; each further run takes the next number [default: the style's]
+    #[arg(long, help_heading = "Drawing")]
+    pub seed: Option<u64>,
+    /// Minimum number of pixels of its class that an image of an episode must have [default: the style's]
+    #[arg(long, value_name = "N", help_heading = "Drawing")]
+    pub min_pixels: Option<u64>,
+    /// Replay the episodes in this list instead of drawing them
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["episodes", "runs", "seed", "min_pixels"], help_heading = "Drawing")]
+    pub list: Option<PathBuf>,
+    /// Save the episodes as a list, before the first is answered
+    #[arg(long, value_name = "JSON", help_heading = "Drawing")]
+    pub save_list: Option<PathBuf>,
+    /// Side of the square that images are resized to [default: the model's]
+    #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(8..=8192))]
+    pub size: Option<u32>,
+    /// Device to run on: cpu, cuda:0, ...
+    #[arg(long, default_value = "cpu", env = "PROTOSEG_DEVICE")]
+    pub device: String,
+    /// Also write results.json, results.csv, results.md, the episodes and a report with pictures into this folder
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Overwrite existing files
+    #[arg(long)]
+    pub force: bool,
+    /// Print the results as one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Print the results as CSV instead of tables, one line per run
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Print the results as Markdown instead of tables
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    pub markdown: bool,
+}
+
+/// Find one class in one image, given a few images that show it; nothing is registered
+///
+/// For models of few-shot methods. Masks of supports are read as by `protoseg register`: black with the class in
+/// white or any other single colour, or ids, one of which is the class. The result is a mask of the same kind: a gray
+/// PNG with the size of the query, 255 where the class is and 0 elsewhere.
+#[derive(Args)]
+#[command(after_help = "Example:\n  \
+    protoseg segment --model pfenet.safetensors --query lake.jpg --support a.jpg:a_mask.png b.jpg:b_mask.png -o lake_mask.png --overlay")]
+pub struct Segment {
+    /// Model file of a few-shot method
+    #[arg(long, value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Image to find the class in
+    #[arg(long, value_name = "IMAGE")]
+    pub query: PathBuf,
+    /// Images that show the class, each with its mask; one per shot
+    #[arg(long, value_name = "IMAGE:MASK", required = true, num_args = 1..)]
+    pub support: Vec<String>,
+    /// Name of the class in the overlay and in messages
+    #[arg(long, value_name = "NAME", default_value = "class")]
+    pub class: String,
+    /// Side of the square that images are resized to [default: the model's]
+    #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(8..=8192))]
+    pub size: Option<u32>,
+    /// Mask to write
+    #[arg(short, long, value_name = "PNG")]
+    pub output: PathBuf,
+    /// Also write the query with the class painted over it, as NAME_overlay.png beside the mask
+    #[arg(long)]
+    pub overlay: bool,
+    /// Device to run on: cpu, cuda:0, ...
+    #[arg(long, default_value = "cpu", env = "PROTOSEG_DEVICE")]
+    pub device: String,
+    /// Overwrite existing files
+    #[arg(long)]
+    pub force: bool,
+    /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
 }

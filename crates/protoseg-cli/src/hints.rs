@@ -2,8 +2,8 @@
 //! hints do.
 
 use protoseg::{
-    class_pack::PackError, core::SupportError, data::DataError, evaluate::EvaluateError, model::ModelError,
-    register::RegisterError, train::TrainError,
+    class_pack::PackError, core::EpisodeError, core::SupportError, data::DataError, episodes::EpisodesError,
+    evaluate::EvaluateError, model::ModelError, register::RegisterError, train::TrainError,
 };
 
 use crate::output::quoted;
@@ -15,6 +15,7 @@ pub fn of(error: &anyhow::Error) -> Option<String> {
         cause_of_register
             .or_else(|| cause.downcast_ref().and_then(of_train))
             .or_else(|| cause.downcast_ref().and_then(of_evaluate))
+            .or_else(|| cause.downcast_ref().and_then(of_episodes))
             .or_else(|| cause.downcast_ref().and_then(of_model))
             .or_else(|| cause.downcast_ref().and_then(of_pack))
             .or_else(|| cause.downcast_ref().and_then(of_data))
@@ -65,10 +66,24 @@ fn of_evaluate(error: &EvaluateError) -> Option<String> {
     }
 }
 
+fn of_episodes(error: &EpisodesError) -> Option<String> {
+    match error {
+        EpisodesError::Data(error) => of_data(error),
+        EpisodesError::Model(error) => of_model(error),
+        _ => None,
+    }
+}
+
 fn of_model(error: &ModelError) -> Option<String> {
     match error {
         ModelError::NoManifest { .. } => {
             Some("make a model with `protoseg import` or `protoseg train`".to_string())
+        }
+        ModelError::Generalized { .. } => {
+            Some("use `protoseg register` and `protoseg predict`; `protoseg eval` evaluates it".to_string())
+        }
+        ModelError::Episodic { .. } => {
+            Some("use `protoseg segment`; `protoseg episodes` evaluates it".to_string())
         }
         _ => None,
     }
@@ -92,6 +107,9 @@ fn of_data(error: &DataError) -> Option<String> {
             "`protoseg register` and `protoseg eval` take a smaller --min-pixels, or a list with --supports"
                 .to_string(),
         ),
+        DataError::Episode(EpisodeError::TooFewImages { .. }) => {
+            Some("`protoseg episodes` takes fewer --shots, or a smaller --min-pixels".to_string())
+        }
         DataError::Missing { path, .. } if path.ends_with("SegmentationClassAug") => {
             Some("run `protoseg data prepare pascal-5i --voc DIR --sbd DIR`".to_string())
         }

@@ -3,57 +3,127 @@
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
-use protoseg_core::{Classes, Image, Preprocess, RowMap, SUPPORT_ROW, ScoreGrid, ScoreMap};
+use protoseg_core::{Classes, Image, RowMap, SUPPORT_ROW, ScoreGrid, ScoreMap};
 use protoseg_data::Support;
 
 use crate::{
     bridge::transposed,
-    method::Episodes,
+    method::{Encoded, Episodic, Maps},
     model::{Model, ModelError},
     picture::Palette,
     prediction::Prediction,
 };
+
+/// The label of the class in an episode; 0 is everything else.
+pub(crate) const FOREGROUND: u16 = 1;
 
 impl Model {
     /// Finds the class that the supports show in one image. For models of an episodic method; generalized ones register
     /// a class once instead ([`Model::register`]).
     ///
     /// Row 1 of the prediction is the class, row 0 everything else.
-    ///
-    /// # Panics
-    /// If there is no support.
     pub fn find(&self, class: &str, query: &Image, supports: &[Support]) -> Result<Prediction, ModelError> {
-        assert!(!supports.is_empty(), "a class is found by at least one support");
-        let method = &self.manifest().method;
-        let episodic = method.episodic().ok_or_else(|| ModelError::Generalized { method: method.name() })?;
-        let preprocess = self.preprocess();
-        let canvases: Vec<Tensor<4>> = supports.iter().map(|support| self.canvas(support.image())).collect();
-        let labels: Vec<RowMap> = supports.iter().map(|support| mask(support, preprocess)).collect();
-        let beside =
-            preprocess.label(&RowMap::new(query.width, query.height, vec![0; query.width * query.height]));
-        let episodes = Episodes {
-            queries: self.canvas(query),
-            query_labels: &[beside],
-            classes: None,
-            supports: Tensor::cat(canvases, 0).unsqueeze(),
-            support_labels: &labels,
-        };
-        let scores = episodic.score(&self.vision(), &episodes);
-        let [_, rows, height, width] = scores.dims();
-        let grid = transposed(scores.reshape([rows, height * width]));
-        let grid = ScoreGrid::new(rows, height, width, grid);
-        let map = ScoreMap::on_canvas(grid, preprocess, query.width, query.height);
+        let method = self.episodic()?;
         let classes = Classes::new(&["background"], &[class])?;
+        if supports.is_empty() {
+            return Err(ModelError::NoSupport { class: class.to_string() });
+        }
+        let encode = |support: &Support| {
+            let encoded = EncodedImage::support(self, method, support.image(), &mask(support));
+            match encoded.labels.data.contains(&FOREGROUND) {
+                true => Ok(encoded),
+                false => Err(ModelError::NoForeground {
+                    class: class.to_string(),
+                    support: support.name().to_string(),
+                    pixels: support.pixels(),
+                }),
+            }
+        };
+        let supports = supports.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
+        let supports: Vec<&EncodedImage> = supports.iter().collect();
+        let grid = answer(self, method, &EncodedImage::query(self, method, query), &supports);
+        let map = ScoreMap::on_canvas(grid, self.preprocess(), query.width, query.height);
         Ok(Prediction::new(map, Arc::new(Palette::new(&classes))))
+    }
+
+    /// The method of the model, if it answers episodes.
+    pub(crate) fn episodic(&self) -> Result<&dyn Episodic, ModelError> {
+        let method = &self.manifest().method;
+        method.episodic().ok_or_else(|| ModelError::Generalized { method: method.name() })
     }
 }
 
-/// The labels of an episode: 1 where the class is, 0 in the rest of the picture, nothing beside it.
-fn mask(support: &Support, preprocess: &Preprocess) -> RowMap {
+/// What a method keeps of one image.
+#[derive(Debug)]
+pub(crate) struct EncodedImage {
+    maps: Maps,
+    /// On the canvas. Of a support: 1 is the class, 0 everything else. Of a query: 0 in the picture. Beside the picture
+    /// there is no label.
+    labels: RowMap,
+}
+
+impl EncodedImage {
+    /// A query. Nothing is known of it but where on the canvas it is.
+    pub fn query(model: &Model, method: &dyn Episodic, image: &Image) -> Self {
+        let inside = RowMap::new(image.width, image.height, vec![0; image.width * image.height]);
+        let maps = method.encode(&model.vision(), model.canvas(image));
+        Self { maps, labels: model.preprocess().label(&inside) }
+    }
+
+    /// A support with its mask, which has the size of the image.
+    pub fn support(model: &Model, method: &dyn Episodic, image: &Image, mask: &RowMap) -> Self {
+        let labels = model.preprocess().label(mask);
+        let canvas = model.canvas(image);
+        let maps = method.encode_supports(&model.vision(), canvas, std::slice::from_ref(&labels));
+        Self { maps, labels }
+    }
+
+    /// An image of this many labels and no map.
+    #[cfg(test)]
+    pub fn blank(labels: usize) -> Self {
+        Self { maps: Maps::new(), labels: RowMap::new(labels, 1, vec![0; labels]) }
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        let maps: usize = self.maps.iter().map(|map| map.dims().iter().product::<usize>()).sum();
+        maps * size_of::<f32>() + self.labels.data.len() * size_of::<u16>()
+    }
+}
+
+/// Scores of background and class on the query's canvas.
+pub(crate) fn answer(
+    model: &Model,
+    method: &dyn Episodic,
+    query: &EncodedImage,
+    supports: &[&EncodedImage],
+) -> ScoreGrid {
+    let n_maps = supports[0].maps.len();
+    let together = |map: usize| match supports {
+        [one] => one.maps[map].clone(),
+        all => Tensor::cat(all.iter().map(|support| support.maps[map].clone()).collect(), 0),
+    };
+    let labels: Vec<RowMap> = supports.iter().map(|support| support.labels.clone()).collect();
+    let size = model.preprocess().size;
+    let encoded = Encoded {
+        queries: query.maps.clone(),
+        query_labels: std::slice::from_ref(&query.labels),
+        supports: (0..n_maps).map(together).collect(),
+        support_labels: &labels,
+        shots: supports.len(),
+        size: [size, size],
+    };
+    let scores = method.answer(model.network(), &encoded);
+    let [_, rows, height, width] = scores.dims();
+    let scores = transposed(scores.reshape([rows, height * width]));
+    ScoreGrid::new(rows, height, width, scores)
+}
+
+/// The mask of a support: 1 where the class is, 0 elsewhere.
+fn mask(support: &Support) -> RowMap {
     let labels = support.labels();
-    let label = |&label: &u16| u16::from(label == SUPPORT_ROW);
-    let whole = RowMap::new(labels.width, labels.height, labels.data.iter().map(label).collect());
-    preprocess.label(&whole)
+    let label = |&label: &u16| if label == SUPPORT_ROW { FOREGROUND } else { 0 };
+    RowMap::new(labels.width, labels.height, labels.data.iter().map(label).collect())
 }
 
 #[cfg(test)]
@@ -67,7 +137,7 @@ mod tests {
         method::{Method, panet::Panet},
         model::{Manifest, Training},
     };
-    use protoseg_core::IGNORE;
+    use protoseg_core::{IGNORE, Preprocess};
 
     fn model(method: Method) -> Model {
         let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.125, ..ResNetConfig::new(10) });
@@ -107,8 +177,29 @@ mod tests {
 
     #[test]
     fn beside_the_picture_nothing_is_labelled() {
-        let support = Support::from_mask("photo", Image::new(40, 20, vec![9; 2400]), &[true; 800]).unwrap();
-        let labels = mask(&support, &Preprocess::imagenet(64));
-        assert_eq!((labels.data[0], labels.data[63 * 64]), (1, IGNORE));
+        let model = model(Method::Panet(Panet::default()));
+        let method = model.episodic().unwrap();
+        let image = Image::new(40, 20, vec![9; 2400]);
+        let support = Support::from_mask("photo", image.clone(), &[true; 800]).unwrap();
+        let support = EncodedImage::support(&model, method, &image, &mask(&support));
+        assert_eq!((support.labels.data[0], support.labels.data[63 * 65]), (1, IGNORE));
+        let query = EncodedImage::query(&model, method, &image);
+        assert_eq!((query.labels.data[0], query.labels.data[63 * 65]), (0, IGNORE));
+        assert!(query.bytes() > 65 * 65 * 2);
+    }
+
+    #[test]
+    fn supports_without_foreground_are_refused() {
+        let model = model(Method::Panet(Panet::default()));
+        let image = Image::new(400, 400, vec![9; 480_000]);
+        let find = |supports: &[Support]| model.find("duck", &image, supports).unwrap_err().to_string();
+        assert!(find(&[]).starts_with("class `duck` has no support"));
+        let mut mask = vec![false; 160_000];
+        let empty = Support::from_mask("photo", image.clone(), &mask).unwrap();
+        let error = find(std::slice::from_ref(&empty));
+        assert!(error.starts_with("support `photo` of class `duck` has no foreground"), "{error}");
+        mask[401] = true;
+        let tiny = Support::from_mask("photo", image.clone(), &mask).unwrap();
+        assert!(find(&[tiny]).contains("got `1` pixels"), "one pixel of 400 is none of 65");
     }
 }

@@ -29,7 +29,7 @@
 //! | to | use |
 //! |---|---|
 //! | use a model | [`Model`], [`ClassPack`], [`Support`], [`Segmenter`], [`Prediction`] |
-//! | score a model | [`evaluate`] |
+//! | score a model | [`evaluate`], [`episodes`] |
 //! | train one | [`train`] |
 //! | look into the method | [`method::capl`], equation by equation |
 //! | look into the network | [`encoder`], [`decoder`], [`network`] |
@@ -48,6 +48,7 @@ pub mod decoder;
 pub mod device;
 pub mod encoder;
 mod episode;
+pub mod episodes;
 pub mod evaluate;
 mod graph;
 pub mod inference;

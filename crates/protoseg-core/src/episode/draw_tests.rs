@@ -95,7 +95,12 @@ fn a_class_without_enough_images_is_named_with_its_numbers() {
         );
     }
     let strict = EpisodeDraw { min_pixels: 151, ..plan(EpisodeStyle::Hsnet, 5, 10) };
-    assert!(refuse(strict).contains("class `duck` with at least 151 pixels of it: got `1`, expected at least `2`"), "{}", refuse(strict));
+    assert!(
+        refuse(strict)
+            .contains("class `duck` with at least 151 pixels of it: got `1`, expected at least `2`"),
+        "{}",
+        refuse(strict)
+    );
     assert!(refuse(plan(EpisodeStyle::Pfenet, 0, 10)).contains("at least 1 support"));
     assert!(refuse(plan(EpisodeStyle::Pfenet, 1, 0)).contains("at least 1 episode"));
     let bare = Fold::new(&table, 0, &[]).unwrap();

@@ -10,7 +10,7 @@ use std::{
 };
 
 use burn::tensor::{Device, Tensor, TensorData};
-use protoseg_core::{ClassError, Classes, Image, NovelPixels, Preprocess};
+use protoseg_core::{ClassError, Classes, Fit, Image, NovelPixels, Preprocess};
 
 pub use manifest::{Manifest, Training};
 
@@ -95,6 +95,25 @@ pub enum ModelError {
     Generalized {
         /// The method.
         method: String,
+    },
+    /// A support does not show its class.
+    #[error(
+        "support `{support}` of class `{class}` has no foreground at the network's size: got `{pixels}` pixels in the mask\n\
+         hint: mark the class in the mask, or cut the image closer around it"
+    )]
+    NoForeground {
+        /// The class.
+        class: String,
+        /// The support's name.
+        support: String,
+        /// Pixels of the class in the mask as it was given.
+        pixels: u64,
+    },
+    /// There is nothing to find a class by.
+    #[error("class `{class}` has no support\nhint: give at least one image with its mask")]
+    NoSupport {
+        /// The class.
+        class: String,
     },
     /// A method that answers episodes was asked for what only generalized ones do.
     #[error("`{method}` answers one query from its supports; it keeps no classes to predict with")]
@@ -191,6 +210,16 @@ impl Model {
         let mut manifest = self.manifest().clone();
         manifest.preprocess.size = size;
         Ok(Self::share(manifest, Arc::clone(&self.shared.network), self.device()))
+    }
+
+    /// The same weights with images that reach the canvas in another way. The fingerprint changes with it.
+    pub fn with_fit(&self, fit: Fit) -> Self {
+        if self.preprocess().fit == fit {
+            return self.clone();
+        }
+        let mut manifest = self.manifest().clone();
+        manifest.preprocess.fit = fit;
+        Self::share(manifest, Arc::clone(&self.shared.network), self.device())
     }
 
     /// What the model is, apart from its weights.

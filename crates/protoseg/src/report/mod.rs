@@ -3,6 +3,7 @@
 //!
 //! Pages are written with `maud`, which escapes every text. The style sheet is the only text that goes in as it is.
 
+mod episodes;
 mod pictures;
 mod strips;
 mod tables;
@@ -10,6 +11,7 @@ mod tables;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use protoseg_data::{Benchmark, DataError};
 
+pub use self::episodes::episodes_html;
 use self::strips::Strips;
 use crate::{
     evaluate::{Evaluated, EvaluatedImage, Evaluation, Results},

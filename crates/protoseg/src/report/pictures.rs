@@ -86,7 +86,7 @@ fn strip_figures(strip: &Strip, strips: &Strips, palette: &Palette) -> Result<Ve
 }
 
 /// A picture that the file itself holds.
-fn figure(image: &Image, caption: &str) -> Result<Markup, DataError> {
+pub fn figure(image: &Image, caption: &str) -> Result<Markup, DataError> {
     let source = format!("data:image/jpeg;base64,{}", STANDARD.encode(encode_jpeg(image)?));
     Ok(html! {
         figure {
