@@ -3,6 +3,7 @@
 mod bench;
 mod data;
 mod docs;
+mod few_shot;
 mod import;
 mod novel;
 mod run;

@@ -3,6 +3,7 @@
 mod ablation;
 mod class_pack;
 mod efficientnet;
+mod episodes;
 mod examples;
 mod few_shot;
 mod fixture;
