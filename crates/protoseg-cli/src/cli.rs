@@ -373,6 +373,9 @@ pub struct Episodes {
     /// Device to run on: cpu, cuda:0, ...
     #[arg(long, default_value = "cpu", env = "PROTOSEG_DEVICE")]
     pub device: String,
+    /// Memory for features of images that later episodes need again, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    pub cache: usize,
     /// Also write results.json, results.csv, results.md, the episodes and a report with pictures into this folder
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,

@@ -56,18 +56,22 @@ impl Model {
 /// What a method keeps of one image.
 #[derive(Debug)]
 pub(crate) struct EncodedImage {
-    maps: Maps,
+    maps: Arc<Maps>,
     /// On the canvas. Of a support: 1 is the class, 0 everything else. Of a query: 0 in the picture. Beside the picture
     /// there is no label.
     labels: RowMap,
 }
 
 impl EncodedImage {
-    /// A query. Nothing is known of it but where on the canvas it is.
+    /// With labels on the canvas.
+    pub fn new(maps: Arc<Maps>, labels: RowMap) -> Self {
+        Self { maps, labels }
+    }
+
+    /// A query.
     pub fn query(model: &Model, method: &dyn Episodic, image: &Image) -> Self {
-        let inside = RowMap::new(image.width, image.height, vec![0; image.width * image.height]);
         let maps = method.encode(&model.vision(), model.canvas(image));
-        Self { maps, labels: model.preprocess().label(&inside) }
+        Self::new(Arc::new(maps), inside(model, image.width, image.height))
     }
 
     /// A support with its mask, which has the size of the image.
@@ -75,20 +79,13 @@ impl EncodedImage {
         let labels = model.preprocess().label(mask);
         let canvas = model.canvas(image);
         let maps = method.encode_supports(&model.vision(), canvas, std::slice::from_ref(&labels));
-        Self { maps, labels }
+        Self::new(Arc::new(maps), labels)
     }
+}
 
-    /// An image of this many labels and no map.
-    #[cfg(test)]
-    pub fn blank(labels: usize) -> Self {
-        Self { maps: Maps::new(), labels: RowMap::new(labels, 1, vec![0; labels]) }
-    }
-
-    /// Bytes of memory that it takes.
-    pub fn bytes(&self) -> usize {
-        let maps: usize = self.maps.iter().map(|map| map.dims().iter().product::<usize>()).sum();
-        maps * size_of::<f32>() + self.labels.data.len() * size_of::<u16>()
-    }
+/// All that is known of a query: where on the canvas its picture is.
+pub(crate) fn inside(model: &Model, width: usize, height: usize) -> RowMap {
+    model.preprocess().label(&RowMap::new(width, height, vec![0; width * height]))
 }
 
 /// Scores of background and class on the query's canvas.
@@ -106,7 +103,7 @@ pub(crate) fn answer(
     let labels: Vec<RowMap> = supports.iter().map(|support| support.labels.clone()).collect();
     let size = model.preprocess().size;
     let encoded = Encoded {
-        queries: query.maps.clone(),
+        queries: query.maps.to_vec(),
         query_labels: std::slice::from_ref(&query.labels),
         supports: (0..n_maps).map(together).collect(),
         support_labels: &labels,
@@ -185,7 +182,6 @@ mod tests {
         assert_eq!((support.labels.data[0], support.labels.data[63 * 65]), (1, IGNORE));
         let query = EncodedImage::query(&model, method, &image);
         assert_eq!((query.labels.data[0], query.labels.data[63 * 65]), (0, IGNORE));
-        assert!(query.bytes() > 65 * 65 * 2);
     }
 
     #[test]

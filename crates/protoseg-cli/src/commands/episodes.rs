@@ -59,6 +59,7 @@ fn plan(args: &Episodes) -> Result<EpisodePlan> {
     plan.fold = args.fold.unwrap_or(plan.fold);
     plan.style = style.unwrap_or(plan.style);
     plan.size = args.size.map(|size| size as usize);
+    plan.cache_bytes = args.cache.saturating_mul(1 << 20);
     if !args.shots.is_empty() {
         plan.shots.clone_from(&args.shots);
     }

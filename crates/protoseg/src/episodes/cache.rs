@@ -1,4 +1,4 @@
-//! Encoded images that later episodes need again, up to a number of bytes.
+//! Maps of images that later episodes need again, up to a number of bytes.
 
 use std::{
     collections::HashMap,
@@ -7,9 +7,9 @@ use std::{
 
 use protoseg_core::ClassId;
 
-use crate::episode::EncodedImage;
+use crate::method::Maps;
 
-/// A sample as a query, or as a support of a class.
+/// A sample, and the class that its maps depend on, if they do.
 pub(super) type Key = (usize, Option<ClassId>);
 
 /// Keeps what was used last.
@@ -25,7 +25,7 @@ struct Kept {
     /// Number of uses so far.
     uses: u64,
     /// With the number of the last use.
-    images: HashMap<Key, (u64, Arc<EncodedImage>)>,
+    images: HashMap<Key, (u64, Arc<Maps>)>,
 }
 
 impl Cache {
@@ -35,11 +35,7 @@ impl Cache {
 
     /// The image as it was kept, or made anew. It is made without a lock: two threads may make the same image, which
     /// then comes out the same.
-    pub fn get<E>(
-        &self,
-        key: Key,
-        make: impl FnOnce() -> Result<EncodedImage, E>,
-    ) -> Result<Arc<EncodedImage>, E> {
+    pub fn get<E>(&self, key: Key, make: impl FnOnce() -> Result<Maps, E>) -> Result<Arc<Maps>, E> {
         if let Some(image) = self.kept().look(key) {
             return Ok(image);
         }
@@ -54,26 +50,31 @@ impl Cache {
 }
 
 impl Kept {
-    fn look(&mut self, key: Key) -> Option<Arc<EncodedImage>> {
+    fn look(&mut self, key: Key) -> Option<Arc<Maps>> {
         self.uses += 1;
         let (last, image) = self.images.get_mut(&key)?;
         *last = self.uses;
         Some(Arc::clone(image))
     }
 
-    fn keep(&mut self, key: Key, image: Arc<EncodedImage>, budget: usize) {
-        let bytes = image.bytes();
+    fn keep(&mut self, key: Key, image: Arc<Maps>, budget: usize) {
+        let bytes = bytes_of(&image);
         if bytes > budget || self.images.contains_key(&key) {
             return;
         }
         while self.bytes + bytes > budget {
             let oldest = self.images.iter().min_by_key(|(_, (last, _))| *last).map(|(key, _)| *key);
             let Some((_, image)) = oldest.and_then(|key| self.images.remove(&key)) else { break };
-            self.bytes -= image.bytes();
+            self.bytes -= bytes_of(&image);
         }
         self.bytes += bytes;
         self.images.insert(key, (self.uses, image));
     }
+}
+
+fn bytes_of(maps: &Maps) -> usize {
+    let values: usize = maps.iter().map(|map| map.dims().iter().product::<usize>()).sum();
+    values * size_of::<f32>()
 }
 
 #[cfg(test)]
@@ -81,12 +82,14 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::device::cpu;
+    use burn::tensor::Tensor;
 
     #[test]
     fn what_was_used_last_stays_within_the_budget() {
-        let image = || EncodedImage::blank(100);
+        let image = || vec![Tensor::zeros([1, 5, 4, 5], &cpu())];
         let made = Cell::new(0);
-        let cache = Cache::new(2 * image().bytes());
+        let cache = Cache::new(2 * 400);
         let get = |sample: usize| {
             let make = || {
                 made.set(made.get() + 1);

@@ -1,10 +1,7 @@
 //! The test itself: every episode is answered at every number of shots, several at the same time.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     time::Instant,
 };
 
@@ -14,13 +11,9 @@ use protoseg_core::{
 };
 use protoseg_data::{Benchmark, Dataset, Progress, draw_runs, resolve_episodes, scan};
 
-use super::{
-    EpisodePlan, EpisodeResults, EpisodeSource, EpisodesError,
-    cache::{Cache, Key},
-    in_flight, results,
-};
+use super::{EpisodePlan, EpisodeResults, EpisodeSource, EpisodesError, cache::Cache, in_flight, results};
 use crate::{
-    episode::{EncodedImage, FOREGROUND, answer},
+    episode::{EncodedImage, FOREGROUND, answer, inside},
     model::Model,
 };
 
@@ -109,14 +102,15 @@ impl<'a> EpisodeTest<'a> {
         let method = self.model.episodic()?;
         let dataset = self.dataset();
         let truth = binary(&dataset.labels(episode.query)?.map, episode.class);
+        let size = (truth.width, truth.height);
         let truth = match self.style.fit() {
             Fit::Letterbox => truth,
             Fit::Squash => self.model.preprocess().label(&truth),
         };
-        let query = self.encoded((episode.query, None))?;
-        let support = |&sample: &usize| self.encoded((sample, Some(episode.class)));
+        let query = self.query(episode.query, size)?;
+        let support = |&sample: &usize| self.encoded_support(sample, episode.class);
         let supports = episode.supports.iter().map(support).collect::<Result<Vec<_>, _>>()?;
-        let supports: Vec<&EncodedImage> = supports.iter().map(Arc::as_ref).collect();
+        let supports: Vec<&EncodedImage> = supports.iter().collect();
         let at = |&shots: &usize| {
             let grid = answer(&self.model, method, &query, &supports[..shots]);
             self.labels(grid, &truth)
@@ -149,19 +143,28 @@ impl<'a> EpisodeTest<'a> {
         self.benchmark.dataset.as_ref()
     }
 
-    /// A sample as a query or as a support, through the encoder.
-    fn encoded(&self, key: Key) -> Result<Arc<EncodedImage>, EpisodesError> {
-        self.cache.get(key, || {
-            let method = self.model.episodic()?;
-            let (sample, class) = key;
-            Ok(match class {
-                None => EncodedImage::query(&self.model, method, &self.dataset().image(sample)?),
-                Some(class) => {
-                    let (image, mask) = self.support(sample, class)?;
-                    EncodedImage::support(&self.model, method, &image, &mask)
-                }
-            })
-        })
+    /// A sample of this width and height as a query.
+    fn query(&self, sample: usize, (width, height): (usize, usize)) -> Result<EncodedImage, EpisodesError> {
+        let method = self.model.episodic()?;
+        let maps = self.cache.get((sample, None), || {
+            let (image, _) = self.dataset().load(sample)?;
+            Ok::<_, EpisodesError>(method.encode(&self.model.vision(), self.model.canvas(&image)))
+        })?;
+        Ok(EncodedImage::new(maps, inside(&self.model, width, height)))
+    }
+
+    /// A sample as a support of a class.
+    fn encoded_support(&self, sample: usize, class: ClassId) -> Result<EncodedImage, EpisodesError> {
+        let method = self.model.episodic()?;
+        let mask = binary(&self.dataset().labels(sample)?.map, class);
+        let labels = self.model.preprocess().label(&mask);
+        let depends_on = (!method.supports_as_queries()).then_some(class);
+        let maps = self.cache.get((sample, depends_on), || {
+            let (image, _) = self.dataset().load(sample)?;
+            let (vision, canvas) = (self.model.vision(), self.model.canvas(&image));
+            Ok::<_, EpisodesError>(method.encode_supports(&vision, canvas, std::slice::from_ref(&labels)))
+        })?;
+        Ok(EncodedImage::new(maps, labels))
     }
 
     /// The labels of scores on the canvas, at the size of the truth.

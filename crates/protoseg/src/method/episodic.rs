@@ -114,6 +114,12 @@ pub trait Episodic: Sync {
         self.encode(vision, images)
     }
 
+    /// Whether [`encode_supports`](Self::encode_supports) looks at nothing but the image, so that what was encoded of an
+    /// image serves as a query and as a support of any class. A method that says so must not override it.
+    fn supports_as_queries(&self) -> bool {
+        false
+    }
+
     /// Scores `[episodes, 2, height, width]` of the queries, background first, at the queries' size.
     fn answer(&self, network: &Network, encoded: &Encoded<'_>) -> Tensor<4>;
 

@@ -59,6 +59,10 @@ impl Episodic for Panet {
         vec![vision.features(images)]
     }
 
+    fn supports_as_queries(&self) -> bool {
+        true
+    }
+
     fn answer(&self, _: &Network, encoded: &Encoded<'_>) -> Tensor<4> {
         resize_centred(answer(encoded).scores, encoded.size)
     }
