@@ -577,17 +577,22 @@ pub struct TrainFlags {
     /// Side of the square canvas that the trained model will predict on
     #[arg(long, value_name = "PX", help_heading = "Data")]
     pub size: Option<usize>,
-    /// Decoder and encoder, such as pspnet50, deeplabv3-101, fcn18 or project-vgg16
+    /// Decoder and encoder, such as pspnet50, deeplabv3-101, fcn18 or project-vgg16; with --task fs-seg the encoder
+    /// alone, such as resnet50 or vgg16
     #[arg(long, help_heading = "Network")]
     pub arch: Option<String>,
-    /// Initial weights of the encoder (torchvision, semseg, VGG; .pth or .safetensors)
+    /// Initial weights of the encoder (torchvision, semseg, VGG; .pth or .safetensors), or a protoseg model
     #[arg(long, value_name = "WEIGHTS", env = "PROTOSEG_INIT", help_heading = "Network")]
     pub init: Option<PathBuf>,
     /// Keep the encoder's batch-norm as it is in --init
     #[arg(long, help_heading = "Network")]
     pub freeze_batch_norm: bool,
+    /// What the model is for: gfs-seg (register novel classes, then predict) or fs-seg (answer episodes)
+    #[arg(long, value_name = "gfs-seg|fs-seg", help_heading = "Method")]
+    pub task: Option<String>,
     /// What to train: capl, baseline, baseline+, capl-tr, capl-te, sce-mlp, sce-cos, sce-cos-swapped, dqce-mlp,
-    /// dqce-cos or dqce-cos-swapped
+    /// dqce-cos or dqce-cos-swapped; with --task fs-seg: panet, pfenet, canet, scl-pfenet, scl-canet, capl-panet,
+    /// capl-pfenet, hsnet, asgnet, repri, cwt or mining
     #[arg(long, help_heading = "Method")]
     pub method: Option<String>,
     /// Which variant of the method to train: `reference`, `paper` or `balanced`
@@ -596,9 +601,15 @@ pub struct TrainFlags {
     /// Number of passes over the training images
     #[arg(long, help_heading = "Training")]
     pub epochs: Option<usize>,
-    /// Number of images per training step
+    /// Number of images, or with --task fs-seg of episodes, per training step
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub batch: Option<usize>,
+    /// Number of supports per training episode, with --task fs-seg
+    #[arg(long, value_name = "K", help_heading = "Training")]
+    pub shots: Option<usize>,
+    /// Number of episodes per epoch, with --task fs-seg [default: one for each training image]
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    pub episodes: Option<usize>,
     /// Process each batch in N parts, one after another, to save memory
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub accumulate: Option<usize>,

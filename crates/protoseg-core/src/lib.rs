@@ -18,7 +18,7 @@ mod suggest;
 mod support_draw;
 mod transform;
 
-pub use augment::{Augment, AugmentDraw};
+pub use augment::{Augment, AugmentDraw, CropFit, Cropper};
 pub use class::{Class, ClassError, ClassRole, Classes};
 pub use class_table::{ClassId, ClassTable, ClassTableError, NamedClass};
 pub use confusion::Confusion;

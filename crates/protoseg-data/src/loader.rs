@@ -95,6 +95,8 @@ pub struct Loader<S, B, E> {
     items: Arc<Vec<S>>,
     maker: Arc<Maker<S, B, E>>,
     options: LoaderOptions,
+    /// Items that an epoch visits.
+    per_epoch: usize,
 }
 
 /// How a batch is made.
@@ -145,15 +147,24 @@ where
             }
             () => {
                 let maker = Maker { start: Box::new(start), fill: Box::new(fill) };
-                Ok(Self { items: Arc::new(items), maker: Arc::new(maker), options })
+                Ok(Self { items: Arc::new(items), maker: Arc::new(maker), options, per_epoch: n })
             }
         }
     }
 
+    /// The same with epochs of the first `count` items in their order, or of all if there are fewer.
+    pub fn take(self, count: usize) -> Result<Self, LoaderOptionsError> {
+        let (per_epoch, batch_size) = (count.min(self.items.len()), self.options.batch_size);
+        if per_epoch == 0 || (self.options.drop_last && per_epoch < batch_size) {
+            return Err(LoaderOptionsError::TooFew { items: per_epoch, batch_size });
+        }
+        Ok(Self { per_epoch, ..self })
+    }
+
     pub fn batches_per_epoch(&self) -> usize {
         match self.options.drop_last {
-            true => self.items.len() / self.options.batch_size,
-            false => self.items.len().div_ceil(self.options.batch_size),
+            true => self.per_epoch / self.options.batch_size,
+            false => self.per_epoch.div_ceil(self.options.batch_size),
         }
     }
 
@@ -165,6 +176,7 @@ where
         if options.shuffle {
             seed::shuffle(&mut order, &mut seed::stream(options.seed, &[ORDER, epoch]));
         }
+        order.truncate(self.per_epoch);
         let (workers, end) = (options.workers.max(1), self.batches_per_epoch());
         let start = start_batch.min(end);
         let state =

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, bail};
-use protoseg::train::{Outcome, PLAN_FILE, Plan, Recorder, Run, RunFolder};
+use protoseg::train::{Outcome, PLAN_FILE, Plan, Recorder, Run, RunFolder, Task};
 use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
 
 use crate::{
@@ -58,6 +58,15 @@ fn next_command(run: &Run, model: &str) -> String {
     let data = &run.plan().data;
     let root =
         data.root.as_ref().map_or_else(String::new, |root| format!(" --root {}", output::quoted(root)));
+    if run.plan().task == Task::FsSeg {
+        return match run.manifest().classes.n_novel() {
+            0 => format!("protoseg segment --model {model} --query IMAGE --support IMAGE:MASK -o OUT"),
+            _ => {
+                let source = output::quoted(data.source.as_ref());
+                format!("protoseg episodes --model {model} --data {source}{root} --fold {}", data.fold)
+            }
+        };
+    }
     match run.manifest().classes.n_novel() {
         0 => format!("protoseg register --model {model} --class NAME=IMAGE:MASK -o my.pack"),
         _ => format!("protoseg eval --model {model} --data {}{root}", output::quoted(data.source.as_ref())),
@@ -98,10 +107,16 @@ fn set_flags(plan: &mut Plan, flags: &TrainFlags) -> Result<()> {
     if let Some(rule) = &flags.on_error {
         plan.data.on_error = word("--on-error", rule)?;
     }
+    if let Some(task) = &flags.task {
+        plan.task = word("--task", task)?;
+    }
     set(&mut plan.training.crop, &flags.crop);
     set_some(&mut plan.training.size, &flags.size);
     if let Some(arch) = &flags.arch {
-        plan.network.set_arch(arch)?;
+        match plan.task {
+            Task::GfsSeg => plan.network.set_arch(arch)?,
+            Task::FsSeg => plan.network.set_encoder(arch)?,
+        }
     }
     set_some(&mut plan.network.init, &flags.init);
     plan.network.freeze_batch_norm |= flags.freeze_batch_norm;
@@ -113,6 +128,8 @@ fn set_flags(plan: &mut Plan, flags: &TrainFlags) -> Result<()> {
     }
     set(&mut plan.training.epochs, &flags.epochs);
     set(&mut plan.training.batch, &flags.batch);
+    set(&mut plan.training.shots, &flags.shots);
+    set_some(&mut plan.training.episodes, &flags.episodes);
     set(&mut plan.training.accumulate, &flags.accumulate);
     set(&mut plan.optimizer.lr, &flags.lr);
     plan.training.gradient_checkpointing |= flags.gradient_checkpointing;

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use protoseg::train::{Event, Start, StepEvent, Validation};
+use protoseg::train::{Event, Start, StepEvent, Validated};
 
 use super::{
     braille,
@@ -25,7 +25,7 @@ pub struct TrainDashboard {
     pace: Option<Pace>,
     losses: Losses,
     best: Option<(usize, f64)>,
-    last: Option<f64>,
+    last: Option<(&'static str, f64)>,
 }
 
 impl TrainDashboard {
@@ -52,9 +52,11 @@ impl TrainDashboard {
         match event {
             Event::Start(start) => self.begin(start),
             Event::Step(step) => self.step(step),
-            Event::Validation(validation) => self.validation(validation),
             Event::End(_) => self.clear(),
             _ => {}
+        }
+        if let Some(validated) = event.validated() {
+            self.validation(validated);
         }
         // Someone who watches a run does not need to hear about every checkpoint.
         if !matches!(event, Event::Checkpoint { .. }) {
@@ -91,11 +93,10 @@ impl TrainDashboard {
         self.numbers.set_message(self.describe(step));
     }
 
-    fn validation(&mut self, validation: &Validation) {
-        let miou = validation.base_miou;
-        self.last = Some(miou);
-        if validation.best {
-            self.best = Some((validation.epoch, miou));
+    fn validation(&mut self, Validated { what, epoch, miou, best, .. }: Validated) {
+        self.last = Some((what, miou));
+        if best {
+            self.best = Some((epoch, miou));
         }
     }
 
@@ -103,8 +104,8 @@ impl TrainDashboard {
         let losses =
             train_words::losses(step.loss.into(), step.main_loss.into(), step.aux_loss.map(f64::from));
         let mut text = format!("{losses}, rate {:.2e}", step.rate);
-        if let Some(last) = self.last {
-            text += &format!("\nbase mIoU {last:.2} %");
+        if let Some((what, last)) = self.last {
+            text += &format!("\n{what} {last:.2} %");
         }
         // After resuming, the best value may be from before the interruption.
         if let Some((epoch, best)) = self.best {

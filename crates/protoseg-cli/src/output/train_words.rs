@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use protoseg::train::{End, EpochEvent, Event, Start, StepEvent, Validation};
+use protoseg::train::{End, EpisodeValidation, EpochEvent, Event, Start, StepEvent, Validation};
 
 use super::{quoted, units};
 
@@ -31,7 +31,8 @@ impl Pace {
 
 /// The lines printed at the start of a run.
 pub fn start(start: &Start) -> Vec<String> {
-    let Start { data, fold, method, network, device, seed, images, epochs, steps, from_step, .. } = start;
+    let Start { data, fold, method, network, device, seed, images, epochs, steps, from_step, shots, .. } =
+        start;
     let mut lines = vec![
         format!(
             "training on {data}, fold {fold}: {}, {}, {}",
@@ -39,7 +40,10 @@ pub fn start(start: &Start) -> Vec<String> {
             count(*epochs, "epoch"),
             count(*steps, "step")
         ),
-        format!("  method   {method}"),
+        format!(
+            "  method   {method}{}",
+            shots.map_or_else(String::new, |shots| format!(", {}", count(shots, "shot")))
+        ),
         format!("  network  {network}"),
         format!("  device   {device}"),
         format!("  seed     {seed}"),
@@ -88,6 +92,16 @@ pub fn validation(validation: &Validation) -> String {
     format!("validation on {on}, {images}: base mIoU {base_miou:.2} %, pixels {pixel_accuracy:.2} %{best}")
 }
 
+pub fn episode_validation(validation: &EpisodeValidation) -> String {
+    let EpisodeValidation { on, episodes, shots, class_miou, fb_iou, best, .. } = validation;
+    let best = if *best { ", best so far" } else { "" };
+    let episodes = count(*episodes, "episode");
+    format!(
+        "validation on {on}, {episodes} of {}: class mIoU {class_miou:.2} %, FB-IoU {fb_iou:.2} %{best}",
+        count(*shots, "shot")
+    )
+}
+
 pub fn end(end: &End) -> String {
     let memory =
         end.peak_memory.map_or_else(String::new, |bytes| format!(", peak memory {}", units::bytes(bytes)));
@@ -102,6 +116,7 @@ pub fn lines(event: &Event, pace: Option<&Pace>) -> Vec<String> {
         Event::Step(_) => Vec::new(),
         Event::Epoch(of) => vec![epoch(of, pace)],
         Event::Validation(of) => vec![validation(of)],
+        Event::EpisodeValidation(of) => vec![episode_validation(of)],
         Event::Checkpoint { step, path } => vec![format!("saved step {step} -> {}", quoted(path))],
         Event::Warning { text } => vec![format!("warning: {text}")],
         Event::End(of) => vec![end(of)],

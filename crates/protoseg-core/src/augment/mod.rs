@@ -3,11 +3,14 @@
 //! Randomness and work are separate. [`Augment::sample`] draws a plan of plain numbers; [`Augment::apply`] carries it
 //! out without randomness. A sample can therefore be recorded and made again.
 
+mod cropper;
 mod fused;
 #[cfg(test)]
 mod plain;
 #[cfg(test)]
 mod tests;
+
+pub use cropper::{CropFit, Cropper};
 
 use crate::transform::{Axis, Placement};
 use crate::{Image, LabelMap};

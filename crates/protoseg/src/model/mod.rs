@@ -153,6 +153,11 @@ impl Model {
         Ok(Self::new(manifest, network, device))
     }
 
+    /// Whether a file of tensors is a model.
+    pub(crate) fn is_model(file: &TensorFile) -> bool {
+        file.metadata.contains_key(KEY)
+    }
+
     /// Reads what a model file says of itself, without its weights.
     pub fn read_manifest(path: impl AsRef<Path>) -> Result<Manifest, ModelError> {
         Self::open(path.as_ref()).map(|(manifest, _)| manifest)

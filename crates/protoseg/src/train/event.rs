@@ -5,6 +5,8 @@ use std::{io, path::PathBuf};
 use protoseg_core::{Image, RowMap};
 use serde::{Deserialize, Serialize};
 
+use super::Task;
+
 /// Something that happened; one JSON object per line in the run's `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
@@ -17,6 +19,8 @@ pub enum Event {
     Epoch(EpochEvent),
     /// The network was validated.
     Validation(Validation),
+    /// The network was validated on episodes.
+    EpisodeValidation(EpisodeValidation),
     /// A checkpoint is complete on disk.
     Checkpoint {
         /// After this step.
@@ -60,6 +64,12 @@ pub struct Start {
     pub steps: usize,
     /// Steps done before; 0 unless resumed.
     pub from_step: usize,
+    /// What the model is for, unless it is `gfs-seg`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    /// Supports of an episode, if it learns from episodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shots: Option<usize>,
 }
 
 /// What a step was like.
@@ -123,6 +133,29 @@ pub struct Validation {
     pub best: bool,
 }
 
+/// How well episodes are answered whose queries were not trained on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EpisodeValidation {
+    /// Counted from 1.
+    pub epoch: usize,
+    /// Steps done, counted from 1.
+    pub step: usize,
+    /// Where the queries are from: `holdout`, or the name of a split.
+    pub on: String,
+    /// How many episodes.
+    pub episodes: usize,
+    /// Supports of each.
+    pub shots: usize,
+    /// Mean IoU of the classes that were asked for, in percent, like all that follows.
+    pub class_miou: f64,
+    /// Mean of the IoU of foreground and background over all episodes.
+    pub fb_iou: f64,
+    /// Name and IoU of each class; none where it neither occurred nor was predicted.
+    pub iou: Vec<(String, Option<f64>)>,
+    /// Better than all before.
+    pub best: bool,
+}
+
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct End {
@@ -150,6 +183,55 @@ pub struct Shown {
     pub truth: RowMap,
     /// What the network makes of it.
     pub predicted: RowMap,
+    /// Of an episode: the class and the supports that it was asked by. 1 is the class in all labels then.
+    pub episode: Option<ShownEpisode>,
+}
+
+/// What a query was asked.
+#[derive(Clone, Debug)]
+pub struct ShownEpisode {
+    /// The class.
+    pub class: String,
+    /// Pictures that show it, with their masks.
+    pub supports: Vec<(Image, RowMap)>,
+}
+
+impl Event {
+    /// What a validation came to, of either kind.
+    pub fn validated(&self) -> Option<Validated> {
+        match self {
+            Self::Validation(of) => Some(Validated {
+                what: "base mIoU",
+                epoch: of.epoch,
+                step: of.step,
+                miou: of.base_miou,
+                best: of.best,
+            }),
+            Self::EpisodeValidation(of) => Some(Validated {
+                what: "class mIoU",
+                epoch: of.epoch,
+                step: of.step,
+                miou: of.class_miou,
+                best: of.best,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// The number that chooses the best model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Validated {
+    /// What it is: `base mIoU` or `class mIoU`.
+    pub what: &'static str,
+    /// Counted from 1.
+    pub epoch: usize,
+    /// Steps done, counted from 1.
+    pub step: usize,
+    /// In percent.
+    pub miou: f64,
+    /// Better than all before.
+    pub best: bool,
 }
 
 /// Follows a run. An error ends the run: a full disk must not go unnoticed.

@@ -11,12 +11,15 @@ mod trainer;
 mod validate;
 
 pub use error::TrainError;
-pub use event::{End, EpochEvent, Event, Shown, Start, StepEvent, Validation, Watch};
+pub use event::{
+    End, EpisodeValidation, EpochEvent, Event, Shown, ShownEpisode, Start, StepEvent, Validated, Validation,
+    Watch,
+};
 pub use folder::{BEST_FILE, LAST_FILE, PLAN_FILE, Recorder, RunFolder};
 pub use optimizer::{OptimizerKind, OptimizerSettings, Schedule};
 pub use plan::{
-    AugmentPlan, CheckpointPlan, DataPlan, HOLDOUT, NO_VALIDATION, NetworkPlan, Plan, PlanError,
-    TrainingPlan, ValidationPlan,
+    AugmentPlan, CheckpointPlan, DataPlan, HOLDOUT, MethodName, NO_VALIDATION, NetworkPlan, Plan, PlanError,
+    Task, TrainingPlan, UnknownMethod, ValidationClasses, ValidationPlan,
 };
 pub use run::{Outcome, Run};
 pub use trainer::{StepReport, Trainer, TrainerConfig};

@@ -35,8 +35,12 @@ pub enum Schedule {
     /// `(1 - step / steps)^power`
     #[default]
     Poly,
-    /// Half a cosine, from 1 to 0: long near both ends.
+    /// Half a cosine, from 1 to the floor: long near both ends.
     Cosine,
+    /// It does not fall.
+    Constant,
+    /// Multiplied by `factor` after each of the milestones.
+    Step,
 }
 
 /// How weights are moved.
@@ -60,6 +64,30 @@ pub struct OptimizerSettings {
     pub schedule: Schedule,
     /// Over these first steps the rate rises evenly to where the schedule has it.
     pub warmup_steps: usize,
+    /// SGD looks one step ahead.
+    #[serde(skip_serializing_if = "is_false")]
+    pub nesterov: bool,
+    /// Of schedule `step`: steps, or below 1 shares of the run, after which the rate is multiplied by `factor`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub milestones: Vec<f64>,
+    /// Of schedule `step`.
+    #[serde(skip_serializing_if = "is_a_tenth")]
+    pub factor: f64,
+    /// The encoder's rate at the end of schedule `cosine`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub floor: f64,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn is_a_tenth(value: &f64) -> bool {
+    *value == 0.1
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 impl Default for OptimizerSettings {
@@ -80,6 +108,10 @@ impl OptimizerSettings {
             optimizer: OptimizerKind::Sgd,
             schedule: Schedule::Poly,
             warmup_steps: 0,
+            nesterov: false,
+            milestones: Vec::new(),
+            factor: 0.1,
+            floor: 0.0,
         }
     }
 
@@ -101,6 +133,19 @@ impl OptimizerSettings {
         if !(0.0..=10.0).contains(&self.power) {
             return Err(ConfigError::new("optimizer.power", self.power, "a number from 0 to 10"));
         }
+        if !(self.factor > 0.0 && self.factor <= 1.0) {
+            return Err(ConfigError::new("optimizer.factor", self.factor, "a number above 0 and up to 1"));
+        }
+        if !(0.0..=self.lr).contains(&self.floor) {
+            return Err(ConfigError::new("optimizer.floor", self.floor, "a rate from 0 to `lr`"));
+        }
+        if self.milestones.iter().any(|&at| !(at > 0.0 && at.is_finite())) {
+            let expected = "steps of 1 or more, or shares of the run below 1";
+            return Err(ConfigError::new("optimizer.milestones", format!("{:?}", self.milestones), expected));
+        }
+        if self.nesterov && (self.optimizer != OptimizerKind::Sgd || self.momentum == 0.0) {
+            return Err(ConfigError::new("optimizer.nesterov", true, "false without SGD and its momentum"));
+        }
         Ok(())
     }
 
@@ -109,7 +154,15 @@ impl OptimizerSettings {
         let done = (step as f64 / steps as f64).min(1.0);
         let fallen = match self.schedule {
             Schedule::Poly => (1.0 - done).powf(self.power),
-            Schedule::Cosine => 0.5 * (1.0 + (PI * done).cos()),
+            Schedule::Cosine => {
+                let cosine = 0.5 * (1.0 + (PI * done).cos());
+                if self.floor == 0.0 { cosine } else { cosine + (1.0 - cosine) * self.floor / self.lr }
+            }
+            Schedule::Constant => 1.0,
+            Schedule::Step => {
+                let is_past = |at: &&f64| step as f64 > if **at < 1.0 { **at * steps as f64 } else { **at };
+                self.factor.powi(self.milestones.iter().filter(is_past).count() as i32)
+            }
         };
         let risen = (step as f64 / self.warmup_steps.max(1) as f64).min(1.0);
         self.lr * risen * fallen
@@ -121,7 +174,10 @@ impl OptimizerSettings {
                 SgdConfig::new()
                     // PyTorch's momentum has no dampening; Burn's default is 0.1.
                     .with_momentum(Some(
-                        MomentumConfig::new().with_momentum(self.momentum).with_dampening(0.0),
+                        MomentumConfig::new()
+                            .with_momentum(self.momentum)
+                            .with_dampening(0.0)
+                            .with_nesterov(self.nesterov),
                     ))
                     .with_weight_decay(Some(WeightDecayConfig::new(self.weight_decay as f32)))
                     .build(),
@@ -202,6 +258,52 @@ mod tests {
         assert!((recipe.rate(50, 100) - 0.5).abs() < 1e-12);
         assert_eq!(recipe.rate(100, 100), 0.0);
         assert_eq!(recipe.rate(101, 100), 0.0);
+    }
+
+    #[test]
+    fn steps_a_floor_and_a_constant() {
+        let reference = OptimizerSettings { lr: 1.0, ..OptimizerSettings::reference() };
+        let constant = OptimizerSettings { schedule: Schedule::Constant, ..reference.clone() };
+        assert_eq!([constant.rate(1, 10), constant.rate(10, 10)], [1.0, 1.0]);
+        let milestones = vec![0.25, 60.0];
+        let steps = OptimizerSettings { schedule: Schedule::Step, milestones, ..reference.clone() };
+        let rates = [1, 25, 26, 60, 61, 100].map(|step| steps.rate(step, 100));
+        assert!(rates.iter().zip([1.0, 1.0, 0.1, 0.1, 0.01, 0.01]).all(|(a, b)| (a - b).abs() < 1e-12));
+        let floor = OptimizerSettings { schedule: Schedule::Cosine, floor: 0.2, ..reference };
+        assert!((floor.rate(100, 100) - 0.2).abs() < 1e-12 && (floor.rate(50, 100) - 0.6).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_not_said_is_not_written() {
+        let text = toml::to_string(&OptimizerSettings::reference()).unwrap();
+        assert!(
+            ["nesterov", "milestones", "factor =", "floor"]
+                .iter()
+                .all(|key| !text.contains(&format!("\n{key}"))),
+            "{text}"
+        );
+    }
+
+    /// Two steps of SGD with Nesterov's momentum on one weight, by hand.
+    #[test]
+    fn nesterov_is_pytorch_s() {
+        let recipe =
+            OptimizerSettings { nesterov: true, weight_decay: 0.0, ..OptimizerSettings::reference() };
+        let mut optimizer = recipe.optimizer();
+        let device = cpu().autodiff();
+        let mut layer = LinearConfig::new(1, 1).with_bias(false).init(&device);
+        layer.weight = Param::from_tensor(Tensor::from_floats([[2.0]], &device));
+        let (mut weight, mut velocity) = (2f64, 0f64);
+        for _ in 0..2 {
+            let loss = layer.weight.val().square().sum();
+            let grads = GradientsParams::from_grads(loss.backward(), &layer);
+            layer = optimizer.step(0.001, layer, grads);
+            let grad = 2.0 * weight;
+            velocity = 0.9 * velocity + grad;
+            weight -= 0.001 * 10.0 * (grad + 0.9 * velocity);
+        }
+        let got: f32 = layer.weight.val().into_scalar();
+        assert!((f64::from(got) - weight).abs() < 1e-6, "{got} {weight}");
     }
 
     /// Two steps of AdamW on one weight, by hand.

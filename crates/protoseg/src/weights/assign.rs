@@ -10,6 +10,9 @@ use burn::{
 use super::{TensorFile, WeightsError, error::Mismatch};
 use crate::encoder::Rename;
 
+/// How many tensors a warning names.
+const SAID: usize = 8;
+
 /// `module` with its parameters read from `checkpoint`, whose names `rename` translates. Every parameter must be there
 /// and everything there must be known; all that is not is listed in one error, before any value is read.
 pub fn assign<M: Module>(
@@ -43,6 +46,45 @@ pub fn assign<M: Module>(
     match loader.error {
         Some(error) => Err(error),
         None => Ok(module),
+    }
+}
+
+/// `module` with those of its parameters that `wanted` names read from a file that has them under the same names and
+/// shapes. The rest stays as it is; what was wanted and not found is said in words. A file of which nothing fits is
+/// refused.
+pub(crate) fn assign_fitting<M: Module>(
+    module: M,
+    checkpoint: &TensorFile,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<(M, Option<String>), WeightsError> {
+    let expected = shapes(&module);
+    let (mut sources, mut left) = (BTreeMap::new(), Vec::new());
+    for (name, shape) in expected.iter().filter(|(name, _)| wanted(name)) {
+        match (checkpoint.names().find(|other| other == name), checkpoint.shape(name)) {
+            (Some(theirs), Some(got)) if got == shape.as_slice() => {
+                sources.insert(name.clone(), theirs);
+            }
+            (_, Some(got)) => left.push(format!("`{name}` has {got:?}, not {shape:?}")),
+            (_, None) => left.push(format!("`{name}` is not in it")),
+        }
+    }
+    if sources.is_empty() {
+        let wrong = Mismatch {
+            missing: expected.into_keys().filter(|name| wanted(name)).collect(),
+            ..Mismatch::default()
+        };
+        return Err(WeightsError::Mismatch { path: checkpoint.path.clone(), wrong: Box::new(wrong) });
+    }
+    let mut loader = Loader { checkpoint, sources, path: Path::default(), error: None };
+    let module = module.map(&mut loader);
+    match loader.error {
+        Some(error) => Err(error),
+        None if left.is_empty() => Ok((module, None)),
+        None => {
+            let (count, some) = (left.len(), left.iter().take(SAID).cloned().collect::<Vec<_>>().join("; "));
+            let more = if count > SAID { "; ..." } else { "" };
+            Ok((module, Some(format!("{count} tensors start fresh: {some}{more}"))))
+        }
     }
 }
 
@@ -183,7 +225,7 @@ impl ModuleMapper for Loader<'_> {
         if self.error.is_some() {
             return param;
         }
-        let name = self.sources[&self.path.name()];
+        let Some(&name) = self.sources.get(&self.path.name()) else { return param };
         match self.checkpoint.read(name) {
             Ok(values) => {
                 let data = TensorData::new(values, param.lazy_shape());

@@ -3,7 +3,7 @@
 use burn::tensor::Device;
 
 use super::{TensorFile, WeightsError, assign::assign};
-use crate::encoder::{Encoder, EncoderConfig, Tensors};
+use crate::encoder::{Encoder, EncoderConfig, Rename, Tensors};
 
 impl Tensors for TensorFile {
     fn names(&self) -> Box<dyn Iterator<Item = &str> + '_> {
@@ -37,5 +37,9 @@ pub fn load_encoder(
     config: &EncoderConfig,
     device: &Device,
 ) -> Result<Encoder, WeightsError> {
-    assign(config.init(device), checkpoint, |name| config.rename(name))
+    let has_layer4 = !matches!(config, EncoderConfig::ResNet(resnet) if resnet.layers == 3);
+    assign(config.init(device), checkpoint, |name| match config.rename(name) {
+        Rename::To(ours) if ours.starts_with("layer4.") && !has_layer4 => Rename::Skip,
+        rename => rename,
+    })
 }

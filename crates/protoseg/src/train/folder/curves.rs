@@ -87,7 +87,7 @@ fn miou(history: &History, frame: Frame, steps: (f64, f64)) -> String {
         let style = format!(r#"font-weight="bold" fill="{AMBER}""#);
         plot = plot.note(best, &format!("best {miou:.1} in epoch {epoch}"), &style);
     }
-    plot.finish("base mIoU (%)", None)
+    plot.finish(&format!("{} (%)", history.score), None)
 }
 
 fn rate(history: &History, frame: Frame, steps: (f64, f64)) -> String {

@@ -18,6 +18,8 @@ pub fn events(epochs: usize, steps_per_epoch: usize) -> Vec<Event> {
         steps_per_epoch,
         steps,
         from_step: 0,
+        task: None,
+        shots: None,
     })];
     let mut best = 0.0;
     for epoch in 1..=epochs {

@@ -10,7 +10,9 @@ pub struct History {
     pub steps: Vec<(usize, f32, f64)>,
     /// The epoch's last step and its mean loss.
     pub epochs: Vec<(usize, f64)>,
-    /// Step, epoch and base mIoU.
+    /// What `validations` are: `base mIoU` or `class mIoU`.
+    pub score: &'static str,
+    /// Step, epoch and mIoU.
     pub validations: Vec<(usize, usize, f64)>,
 }
 
@@ -22,10 +24,11 @@ impl History {
                 self.steps.push((step.step, step.loss, step.rate));
             }
             Event::Epoch(epoch) if epoch.loss.is_finite() => self.epochs.push((epoch.step, epoch.loss)),
-            Event::Validation(validation) if validation.base_miou.is_finite() => {
-                self.validations.push((validation.step, validation.epoch, validation.base_miou));
-            }
             _ => {}
+        }
+        if let Some(of) = event.validated().filter(|of| of.miou.is_finite()) {
+            self.score = of.what;
+            self.validations.push((of.step, of.epoch, of.miou));
         }
     }
 

@@ -65,7 +65,7 @@ impl Watch for Recorder {
         self.tensorboard.event(event)?;
         self.history.add(event);
         match event {
-            Event::Epoch(_) | Event::Validation(_) => self.draw_curves(),
+            Event::Epoch(_) | Event::Validation(_) | Event::EpisodeValidation(_) => self.draw_curves(),
             _ => Ok(()),
         }
     }

@@ -100,6 +100,7 @@ pub mod fake {
             image: Image::new(width, height, image.collect()),
             truth: RowMap::new(width, height, draw(0)),
             predicted: RowMap::new(width, height, draw(1)),
+            episode: None,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use crate::train::{Event, StepEvent, Validation};
+use crate::train::{Event, StepEvent};
 
 /// One event file. TensorBoard joins those of a folder in the order of their names.
 pub struct EventFile(File);
@@ -31,7 +31,14 @@ impl EventFile {
         let (step, scalars) = match event {
             Event::Step(step) => (step.step, step_scalars(step)),
             Event::Epoch(epoch) => (epoch.step, vec![("loss/epoch".to_string(), epoch.loss as f32)]),
-            Event::Validation(validation) => (validation.step, validation_scalars(validation)),
+            Event::Validation(of) => {
+                let means = [("miou/base", of.base_miou), ("accuracy/pixel", of.pixel_accuracy)];
+                (of.step, validation_scalars(means, &of.iou))
+            }
+            Event::EpisodeValidation(of) => {
+                let means = [("miou/class", of.class_miou), ("iou/foreground-background", of.fb_iou)];
+                (of.step, validation_scalars(means, &of.iou))
+            }
             _ => return Ok(()),
         };
         let summary: Vec<u8> =
@@ -54,11 +61,9 @@ fn step_scalars(step: &StepEvent) -> Vec<(String, f32)> {
     scalars.into_iter().map(|(tag, value)| (tag.to_string(), value)).collect()
 }
 
-fn validation_scalars(validation: &Validation) -> Vec<(String, f32)> {
-    let means = [("miou/base", validation.base_miou), ("accuracy/pixel", validation.pixel_accuracy)];
+fn validation_scalars(means: [(&str, f64); 2], iou: &[(String, Option<f64>)]) -> Vec<(String, f32)> {
     let means = means.map(|(tag, value)| (tag.to_string(), value as f32));
-    let classes =
-        validation.iou.iter().filter_map(|(class, iou)| Some((format!("iou/{class}"), (*iou)? as f32)));
+    let classes = iou.iter().filter_map(|(class, iou)| Some((format!("iou/{class}"), (*iou)? as f32)));
     means.into_iter().chain(classes).collect()
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use toml::de::{DeTable, DeValue};
 
-use super::Plan;
+use super::{Plan, Task};
 use crate::config::ConfigError;
 
 /// A plan that cannot be carried out.
@@ -81,7 +81,17 @@ impl Plan {
 
     /// The plan as a file.
     pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect("a plan is plain data")
+        if self.task == Task::GfsSeg {
+            return toml::to_string(self).expect("a plan is plain data");
+        }
+        // What a system for episodes brings itself, or has no use for.
+        let mut table = toml::Table::try_from(self).expect("a plan is plain data");
+        table.remove("preset");
+        if let Some(toml::Value::Table(network)) = table.get_mut("network") {
+            network.remove("decoder");
+            network.remove("aux_head");
+        }
+        toml::to_string(&table).expect("a plan is plain data")
     }
 }
 

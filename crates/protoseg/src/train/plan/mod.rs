@@ -2,17 +2,21 @@
 //!
 //! A plan is read, changed by flags, checked, and saved with the run as it was run.
 
+mod augment;
 mod file;
+mod task;
 #[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
 
-use protoseg_core::{Augment, Classes, NovelPixels, Preprocess};
+use protoseg_core::{Augment, Classes, CropFit, Cropper, Fit, NovelPixels, Preprocess};
 use protoseg_data::OnError;
 use serde::{Deserialize, Serialize};
 
+pub use augment::AugmentPlan;
 pub use file::PlanError;
+pub use task::{MethodName, Task, UnknownMethod};
 
 use super::OptimizerSettings;
 use crate::{
@@ -22,6 +26,7 @@ use crate::{
     method::{
         Method,
         capl::{Ablation, Capl, Options, Preset},
+        few_shot,
     },
 };
 
@@ -29,8 +34,11 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
-    /// A row of the ablation table.
-    pub method: Ablation,
+    /// What the model is for: `gfs-seg` or `fs-seg`.
+    #[serde(skip_serializing_if = "Task::is_default")]
+    pub task: Task,
+    /// A row of the ablation table, or for `fs-seg` a system's name.
+    pub method: MethodName,
     /// Which variant of the method to use where the paper and its reference differ.
     pub preset: Preset,
     /// Everything random follows from it.
@@ -51,7 +59,7 @@ pub struct Plan {
     pub validation: ValidationPlan,
     /// When the run is saved.
     pub checkpoint: CheckpointPlan,
-    /// Changes to single options of the preset.
+    /// Changes to single options of the preset, or for `fs-seg` to single settings of the system.
     #[serde(skip_serializing_if = "toml::Table::is_empty")]
     pub options: toml::Table,
 }
@@ -115,8 +123,17 @@ pub struct NetworkPlan {
 pub struct TrainingPlan {
     /// Passes over the training images.
     pub epochs: usize,
-    /// Images that one step learns from.
+    /// Images, or episodes, that one step learns from.
     pub batch: usize,
+    /// Supports of an episode.
+    #[serde(skip_serializing_if = "is_one")]
+    pub shots: usize,
+    /// Episodes of an epoch; by default one for each training image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub episodes: Option<usize>,
+    /// The fewest pixels of its class that an image of an episode holds; by default the data set's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_pixels: Option<u64>,
     /// In how many parts a device takes its share of the batch, one after the other.
     pub accumulate: usize,
     /// Side of the training crops.
@@ -126,22 +143,6 @@ pub struct TrainingPlan {
     pub size: Option<usize>,
     /// Recompute cheap layers in the backward pass instead of keeping them.
     pub gradient_checkpointing: bool,
-}
-
-/// How crops are varied.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AugmentPlan {
-    /// Smallest and largest scale.
-    pub scale: [f64; 2],
-    /// Largest rotation to either side in degrees, and how often.
-    pub rotate: f64,
-    /// How often a crop is rotated.
-    pub rotate_p: f64,
-    /// How often it is blurred.
-    pub blur_p: f64,
-    /// How often it is flipped left to right.
-    pub flip_p: f64,
 }
 
 /// How the network is validated while the run goes on.
@@ -154,8 +155,33 @@ pub struct ValidationPlan {
     pub share: f64,
     /// Epochs from one to the next.
     pub every: usize,
-    /// The most images to validate on.
+    /// The most images to validate on; for `fs-seg` the most episodes too.
     pub images: usize,
+    /// Whose episodes choose the best model, for `fs-seg`: `base`, or `novel` as published code has it, which makes the
+    /// choice by what is tested.
+    #[serde(skip_serializing_if = "ValidationClasses::is_default")]
+    pub classes: ValidationClasses,
+}
+
+/// Classes of validation episodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValidationClasses {
+    /// Those that are trained.
+    #[default]
+    Base,
+    /// Those of the fold that the model is tested with.
+    Novel,
+}
+
+impl ValidationClasses {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn is_one(value: &usize) -> bool {
+    *value == 1
 }
 
 /// When the run is saved.
@@ -176,7 +202,8 @@ pub const HOLDOUT: &str = "holdout";
 impl Default for Plan {
     fn default() -> Self {
         Self {
-            method: Ablation::Capl,
+            task: Task::GfsSeg,
+            method: Ablation::Capl.into(),
             preset: Preset::Reference,
             seed: 321,
             devices: vec!["cpu".to_string()],
@@ -225,20 +252,23 @@ impl Default for NetworkPlan {
 
 impl Default for TrainingPlan {
     fn default() -> Self {
-        Self { epochs: 50, batch: 6, accumulate: 1, crop: 473, size: None, gradient_checkpointing: false }
-    }
-}
-
-impl Default for AugmentPlan {
-    fn default() -> Self {
-        let Augment { scale, rotate, rotate_p, blur_p, flip_p, .. } = Augment::reference(1);
-        Self { scale, rotate: rotate[1], rotate_p, blur_p, flip_p }
+        Self {
+            epochs: 50,
+            batch: 6,
+            shots: 1,
+            episodes: None,
+            min_pixels: None,
+            accumulate: 1,
+            crop: 473,
+            size: None,
+            gradient_checkpointing: false,
+        }
     }
 }
 
 impl Default for ValidationPlan {
     fn default() -> Self {
-        Self { on: HOLDOUT.to_string(), share: 0.1, every: 1, images: 100 }
+        Self { on: HOLDOUT.to_string(), share: 0.1, every: 1, images: 100, classes: ValidationClasses::Base }
     }
 }
 
@@ -260,19 +290,73 @@ impl Plan {
 
     /// The method that the plan trains, with a row for each class that needs one.
     pub fn resolve_method(&self, classes: &Classes) -> Result<Method, ConfigError> {
+        let row = match self.method {
+            MethodName::Generalized(row) => row,
+            MethodName::FewShot(name) => return self.resolve_few_shot(name, classes.n_base()),
+        };
         let options = self.resolve_options()?;
         let rows = if options.novel_rows { classes.rows().len() } else { classes.n_base() };
         let aux_head = self.network.aux_head && options.loss.aux != 0.0;
-        Ok(Method::Capl(Capl::new(self.method, options, rows, aux_head)))
+        Ok(Method::Capl(Capl::new(row, options, rows, aux_head)))
+    }
+
+    /// The system's published settings with this plan's changes. One that learns base classes too has a row for each.
+    fn resolve_few_shot(&self, name: &str, n_base: usize) -> Result<Method, ConfigError> {
+        let published = few_shot(name).expect("the plan holds names of systems only");
+        let mut table = toml::Table::try_from(&published).expect("settings are plain data");
+        if let Some(rows) = table.get_mut("rows") {
+            *rows = toml::Value::Integer(n_base as i64);
+        }
+        merge(&mut table, &self.options);
+        let refuse = |got: String| {
+            ConfigError::new("options", got, format!("settings of `{name}`, as docs/few-shot.md lists them"))
+        };
+        let method: Method =
+            table.try_into().map_err(|error: toml::de::Error| refuse(error.message().to_string()))?;
+        if method.name() != published.name() {
+            return Err(refuse(format!("settings of `{}`", method.name())));
+        }
+        method.validate()?;
+        Ok(method)
+    }
+
+    /// Encoder and decoder: what the plan says, or for `fs-seg` what the system is published with around the plan's
+    /// encoder. `init` is the encoder of the weights to start from.
+    pub fn resolve_network(
+        &self,
+        method: &Method,
+        init: Option<&EncoderConfig>,
+    ) -> Result<NetworkConfig, ConfigError> {
+        let encoder = self.network.encoder_config(init)?;
+        let Some(episodic) = method.episodic() else { return Ok(self.network.config(encoder)) };
+        let published = method.published_network(encoder);
+        episodic.validate_encoder(&published.encoder)?;
+        let dim = if published.decoder == DecoderKind::Identity { published.dim } else { self.network.dim };
+        Ok(NetworkConfig { dim, dropout: self.network.dropout, ..published })
     }
 
     /// The random transforms of training. Pictures are normalised as by `preprocess`.
     pub fn transforms(&self, preprocess: &Preprocess) -> Augment {
-        let AugmentPlan { scale, rotate, rotate_p, blur_p, flip_p } = self.augment;
-        let rotate = [-rotate, rotate];
-        let &Preprocess { mean, std, .. } = preprocess;
-        let reference = Augment::reference(self.training.crop);
-        Augment { scale, rotate, rotate_p, blur_p, flip_p, mean, std, ..reference }
+        self.cropper(preprocess).augment
+    }
+
+    /// Makes the crops of images, and of queries.
+    pub fn cropper(&self, preprocess: &Preprocess) -> Cropper {
+        self.augment.cropper(self.training.crop, preprocess)
+    }
+
+    /// Makes the crops of supports.
+    pub fn support_cropper(&self, preprocess: &Preprocess) -> Cropper {
+        let augment = self.augment.supports.as_deref().unwrap_or(&self.augment);
+        augment.cropper(self.training.crop, preprocess)
+    }
+
+    /// How images reach the canvas outside training: as in it.
+    pub fn fit(&self) -> Fit {
+        match self.augment.fit {
+            CropFit::Squash => Fit::Squash,
+            CropFit::Crop | CropFit::Letterbox => Fit::Letterbox,
+        }
     }
 
     /// Side of the canvas that the trained model predicts on.
@@ -301,9 +385,17 @@ impl Plan {
             return refuse("training.accumulate", &training.accumulate, "1 to 64 parts");
         }
         let shares = training.accumulate * self.devices.len();
-        if !training.batch.is_multiple_of(shares) || training.batch < 2 * shares || training.batch > 4096 {
-            let expected =
-                "at most 4096, with at least 2 images for each device and part, the same number for each";
+        let (least, expected) = match self.task {
+            Task::GfsSeg => (
+                2 * shares,
+                "at most 4096, with at least 2 images for each device and part, the same number for each",
+            ),
+            Task::FsSeg => (
+                shares,
+                "at most 4096, with at least 1 episode for each device and part, the same number for each",
+            ),
+        };
+        if !training.batch.is_multiple_of(shares) || training.batch < least || training.batch > 4096 {
             return refuse("training.batch", &training.batch, expected);
         }
         if !(17..=4096).contains(&training.crop) {
@@ -312,24 +404,7 @@ impl Plan {
         if !(17..=8192).contains(&self.size()) {
             return refuse("training.size", &self.size(), "a side from 17 to 8192 pixels");
         }
-        let [least, most] = augment.scale;
-        if !(0.1..=10.0).contains(&least) || !(least..=10.0).contains(&most) {
-            let got = format!("[{least}, {most}]");
-            return refuse("augment.scale", &got, "two numbers from 0.1 to 10, the smaller first");
-        }
-        if !(0.0..=180.0).contains(&augment.rotate) {
-            return refuse("augment.rotate", &augment.rotate, "0 to 180 degrees");
-        }
-        let chances = [
-            ("augment.rotate_p", augment.rotate_p),
-            ("augment.blur_p", augment.blur_p),
-            ("augment.flip_p", augment.flip_p),
-        ];
-        for (key, chance) in chances {
-            if !(0.0..=1.0).contains(&chance) {
-                return refuse(key, &chance, "a probability from 0 to 1");
-            }
-        }
+        augment.check("augment")?;
         let validation = &self.validation;
         if !(validation.share > 0.0 && validation.share <= 0.5) {
             return refuse("validation.share", &validation.share, "a share above 0 and up to 0.5");
@@ -344,12 +419,65 @@ impl Plan {
             return refuse("checkpoint.keep", &self.checkpoint.keep, "1 to 100 checkpoints");
         }
         self.optimizer.validate()?;
-        self.resolve_options()?;
-        self.network.config(self.network.encoder_config(None)?).validate().map_err(|error| {
-            let key = error.key.strip_prefix("encoder.").unwrap_or(&error.key);
-            ConfigError { key: format!("network.{key}"), ..error }
-        })
+        match self.method {
+            MethodName::Generalized(_) => self.check_generalized(),
+            MethodName::FewShot(name) => self.check_few_shot(name),
+        }
     }
+
+    fn check_generalized(&self) -> Result<(), ConfigError> {
+        self.check_task()?;
+        self.resolve_options()?;
+        self.network.config(self.network.encoder_config(None)?).validate().map_err(of_network)
+    }
+
+    fn check_few_shot(&self, name: &str) -> Result<(), ConfigError> {
+        self.check_task()?;
+        let (training, network) = (&self.training, &self.network);
+        if !(1..=100).contains(&training.shots) {
+            return Err(ConfigError::new("training.shots", training.shots, "1 to 100 supports"));
+        }
+        if training.episodes == Some(0) {
+            return Err(ConfigError::new("training.episodes", 0, "1 or more episodes"));
+        }
+        let own = "left out: the method brings its own";
+        if network.decoder != NetworkPlan::default().decoder {
+            let got =
+                toml::Value::try_from(network.decoder).map_or_else(|_| String::new(), |it| it.to_string());
+            return Err(ConfigError::new("network.decoder", got.trim_matches('"'), own));
+        }
+        if let Some(stride) = network.output_stride {
+            return Err(ConfigError::new("network.output_stride", stride, own));
+        }
+        // Placeholders: how many rows there are does not decide whether they are possible.
+        let method = self.resolve_few_shot(name, 2)?;
+        if network.encoder.is_none() && network.init.is_some() {
+            return Ok(());
+        }
+        self.resolve_network(&method, None).and_then(|config| config.validate()).map_err(of_network)
+    }
+
+    fn check_task(&self) -> Result<(), ConfigError> {
+        if self.method.task() == self.task {
+            return Ok(());
+        }
+        let (task, other) = match self.task {
+            Task::GfsSeg => ("gfs-seg", "fs-seg"),
+            Task::FsSeg => ("fs-seg", "gfs-seg"),
+        };
+        let methods = self.task.methods().join(", ");
+        let expected = format!("one of {methods} for task `{task}` (or let `task` be `{other}`)");
+        Err(ConfigError::new("method", self.method, expected))
+    }
+}
+
+/// The same error with the key that a plan has for it.
+fn of_network(error: ConfigError) -> ConfigError {
+    let key = error.key.strip_prefix("encoder.").unwrap_or(&error.key);
+    if key.starts_with("network.") || key.starts_with("options") {
+        return error;
+    }
+    ConfigError { key: format!("network.{key}"), ..error }
 }
 
 impl NetworkPlan {
@@ -379,6 +507,17 @@ impl NetworkPlan {
         EncoderConfig::parse(&encoder).map_err(|_| unknown())?;
         self.encoder = Some(encoder);
         self.decoder = decoder;
+        Ok(())
+    }
+
+    /// Sets the encoder alone: `resnet50`, `vgg16`, or a depth.
+    pub fn set_encoder(&mut self, name: &str) -> Result<(), ConfigError> {
+        let name = match name.parse::<usize>() {
+            Ok(depth) => format!("resnet{depth}"),
+            Err(_) => name.to_string(),
+        };
+        EncoderConfig::parse(&name).map_err(|error| ConfigError { key: "arch".to_string(), ..error })?;
+        self.encoder = Some(name);
         Ok(())
     }
 
