@@ -18,4 +18,4 @@ pub use resnet::{Basic, Block, Bottleneck, ResNet, ResNetConfig, Stem, StrideOn}
 pub use table::{Encoder, EncoderConfig, Rename};
 pub use vgg::{Vgg, VggConfig};
 
-pub(crate) use table::{Settings, Tensors};
+pub(crate) use table::{Family, Settings, Tensors};

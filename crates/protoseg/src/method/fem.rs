@@ -48,34 +48,46 @@ pub enum Part {
     Vector(Tensor<2>),
 }
 
+impl Part {
+    fn channels(&self) -> usize {
+        match self {
+            Self::Map(map) => map.dims()[1],
+            Self::Vector(vectors) => vectors.dims()[1],
+        }
+    }
+}
+
 /// A 1x1 convolution without bias of all parts, one after the other along the channels. A vector costs as much as one
 /// pixel.
 pub fn merge(conv: &Conv2d, parts: Vec<Part>) -> Tensor<4> {
-    let weight = conv.weight.val();
     let mut from = 0;
     let mut sum: Option<Tensor<4>> = None;
     for part in parts {
-        let channels = match &part {
-            Part::Map(map) => map.dims()[1],
-            Part::Vector(vectors) => vectors.dims()[1],
-        };
-        let own = weight.clone().slice_dim(1, from..from + channels);
-        from += channels;
-        let share = match part {
-            Part::Map(map) => bridge::conv2d(map, own, ConvGeometry::pointwise()),
-            Part::Vector(vectors) => {
-                let [to, ..] = own.dims();
-                let vectors = vectors.matmul(own.reshape([to, channels]).transpose());
-                tiled(vectors, [1, 1])
-            }
-        };
+        let to = from + part.channels();
+        let share = share(conv, from, part);
+        from = to;
         sum = Some(match sum {
             None => share,
             Some(sum) => sum + share,
         });
     }
-    assert_eq!(from, weight.dims()[1], "channels of all parts");
+    assert_eq!(from, conv.weight.dims()[1], "channels of all parts");
     sum.expect("there are parts")
+}
+
+/// What one part adds to a [`merge`] in which it begins at channel `from`: a map, or one pixel for a vector. Merges that
+/// have a part in common can share it.
+pub fn share(conv: &Conv2d, from: usize, part: Part) -> Tensor<4> {
+    let channels = part.channels();
+    let own = conv.weight.val().slice_dim(1, from..from + channels);
+    match part {
+        Part::Map(map) => bridge::conv2d(map, own, ConvGeometry::pointwise()),
+        Part::Vector(vectors) => {
+            let [to, ..] = own.dims();
+            let vectors = vectors.matmul(own.reshape([to, channels]).transpose());
+            tiled(vectors, [1, 1])
+        }
+    }
 }
 
 /// Two 3x3 convolutions without bias, a ReLU after each.

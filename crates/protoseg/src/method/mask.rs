@@ -95,6 +95,16 @@ pub fn mean_over_shots<const D: usize>(values: Tensor<D>, shots: usize) -> Tenso
     values.reshape([episodes, shots, rest]).mean_dim(1).reshape(out)
 }
 
+/// The same for every shot of an episode: `[episodes, ..]` -> `[episodes * shots, ..]`.
+pub fn for_every_shot(values: Tensor<4>, shots: usize) -> Tensor<4> {
+    if shots == 1 {
+        return values;
+    }
+    let [episodes, channels, height, width] = values.dims();
+    let values = values.unsqueeze_dim::<5>(1).expand([episodes, shots, channels, height, width]);
+    values.reshape([episodes * shots, channels, height, width])
+}
+
 /// `[n, d]` at every place of a map: `[n, d, h, w]`.
 pub fn tiled(vectors: Tensor<2>, [height, width]: [usize; 2]) -> Tensor<4> {
     let [n, dim] = vectors.dims();

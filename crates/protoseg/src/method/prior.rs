@@ -5,7 +5,7 @@
 
 use burn::tensor::Tensor;
 
-use super::mask::mean_over_shots;
+use super::mask::{for_every_shot, mean_over_shots};
 
 /// Added to norms and to the range.
 const TINY: f64 = 1e-7;
@@ -28,7 +28,5 @@ pub fn prior(queries: Tensor<4>, supports: Tensor<4>) -> Tensor<4> {
 
 /// The mean over the shots of the priors: queries `[episodes, ..]`, supports `[episodes * shots, ..]`.
 pub fn mean_prior(queries: Tensor<4>, supports: Tensor<4>, shots: usize) -> Tensor<4> {
-    let [episodes, dim, height, width] = queries.dims();
-    let queries = queries.unsqueeze_dim::<5>(1).expand([episodes, shots, dim, height, width]);
-    mean_over_shots(prior(queries.flatten(0, 1), supports), shots)
+    mean_over_shots(prior(for_every_shot(queries, shots), supports), shots)
 }

@@ -67,6 +67,13 @@ impl Conv {
         self.config().init(device)
     }
 
+    /// With normal weights of this deviation and PyTorch's default bias.
+    pub fn init_normal(self, std: f64, device: &Device) -> Conv2d {
+        let bias = self.init(device).bias;
+        let initializer = Initializer::Normal { mean: 0.0, std };
+        Conv2d { bias, ..self.config().with_initializer(initializer).init(device) }
+    }
+
     /// With He's normal initialisation over the outgoing connections: what torchvision's encoders start from.
     pub fn init_he(self, device: &Device) -> Conv2d {
         self.config()
