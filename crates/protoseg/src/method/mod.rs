@@ -30,6 +30,8 @@ pub mod prior;
 pub mod repri;
 pub mod scl;
 mod systems;
+#[cfg(test)]
+mod tests;
 mod vision;
 
 use burn::{

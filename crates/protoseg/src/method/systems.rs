@@ -11,12 +11,12 @@ use super::{
     panet::Panet,
     pfenet::Pfenet,
     repri::Repri,
-    scl::Scl,
+    scl::{Base, Scl},
 };
 use crate::{
     config::NetworkConfig,
     decoder::DecoderKind,
-    encoder::{EncoderConfig, ResNetConfig, VggConfig},
+    encoder::{EncoderConfig, ResNetConfig, StrideOn, VggConfig},
 };
 
 /// The names of all systems for episodes.
@@ -41,9 +41,9 @@ pub fn few_shot(name: &str) -> Option<Method> {
         "panet" => Method::Panet(Panet::default()),
         "pfenet" => Method::Pfenet(Pfenet::default()),
         "canet" => Method::Canet(Canet::default()),
-        "scl-pfenet" => Method::Scl(Scl::default()),
-        "scl-canet" => Method::Scl(Scl::default()),
         "capl-panet" => Method::CaplFewShot(CaplFewShot { on: On::Panet, ..CaplFewShot::default() }),
+        "scl-pfenet" => Method::Scl(Scl::new(Base::Pfenet)),
+        "scl-canet" => Method::Scl(Scl::new(Base::Canet)),
         "capl-pfenet" => Method::CaplFewShot(CaplFewShot::default()),
         "hsnet" => Method::Hsnet(Hsnet::default()),
         "asgnet" => Method::Asgnet(Asgnet::default()),
@@ -64,6 +64,7 @@ impl Method {
                 output_stride,
                 layers: if self.stops_at_layer3() { 3 } else { 4 },
                 ceil_pool: self.is_canet(),
+                stride_on: if self.is_canet() { StrideOn::First1x1 } else { resnet.stride_on },
                 late_dilation: matches!(self, Self::Mining(_)),
                 ..resnet
             }),
@@ -78,8 +79,9 @@ impl Method {
         NetworkConfig { encoder, decoder, dim, dropout: 0.1 }
     }
 
+    /// CANet, or what is built on it.
     fn is_canet(&self) -> bool {
-        matches!(self, Self::Canet(_))
+        matches!(self, Self::Canet(_) | Self::Scl(Scl { on: Base::Canet, .. }))
     }
 
     fn stops_at_layer3(&self) -> bool {

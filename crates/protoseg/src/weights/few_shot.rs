@@ -7,7 +7,7 @@ use super::{Rename, TensorFile, WeightsError, assign};
 use crate::{
     config::NetworkConfig,
     encoder::{ResNetConfig, Stem, Tensors},
-    method::{Method, capl_few_shot, hsnet, panet, pfenet},
+    method::{Method, asgnet, canet, capl_few_shot, hsnet, panet, pfenet, scl},
     network::Network,
 };
 
@@ -22,8 +22,15 @@ pub(crate) struct Published {
 type Recognise = fn(&dyn Tensors) -> Option<Result<Published, String>>;
 
 /// Those with more keys than others before them.
-const SYSTEMS: &[Recognise] =
-    &[panet::published, pfenet::published, hsnet::published, capl_few_shot::published];
+const SYSTEMS: &[Recognise] = &[
+    panet::published,
+    capl_few_shot::published,
+    hsnet::published,
+    scl::published,
+    canet::published,
+    asgnet::published,
+    pfenet::published,
+];
 
 /// The system that a file's tensors are of.
 pub(crate) fn recognise(checkpoint: &TensorFile) -> Option<Result<Published, String>> {

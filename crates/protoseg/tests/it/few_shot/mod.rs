@@ -3,10 +3,15 @@
 //! Driven by what lies in the folder `PROTOSEG_GOLDEN` (by default `../shared/golden`): every `fs_*.safetensors` there is
 //! compared, with the shots, size, depth and seed that its metadata says. A file that no system claims fails.
 
+mod asgnet;
+mod canet;
 mod capl;
+mod compare;
 mod hsnet;
 mod panet;
 mod pfenet;
+mod scl;
+mod scl_canet;
 
 use std::{collections::HashMap, env, fs, path::PathBuf};
 
@@ -25,8 +30,16 @@ use serde::Deserialize;
 use crate::fixture::{label_maps, tensor, values};
 
 /// How each system is called in golden files.
-const SYSTEMS: [(&str, fn(&GoldenCase)); 4] =
-    [("capl", capl::check), ("hsnet", hsnet::check), ("panet", panet::check), ("pfenet", pfenet::check)];
+const SYSTEMS: [(&str, fn(&GoldenCase)); 8] = [
+    ("capl", capl::check),
+    ("hsnet", hsnet::check),
+    ("panet", panet::check),
+    ("pfenet", pfenet::check),
+    ("canet", canet::check),
+    ("scl (PFENet)", scl::check),
+    ("scl (CANet)", scl_canet::check),
+    ("asgnet", asgnet::check),
+];
 
 macro_rules! one_test_per_system {
     ($($test:ident: $which:literal,)*) => {
@@ -45,6 +58,10 @@ one_test_per_system! {
     hsnet_is_the_golden_one: "hsnet",
     panet_is_the_golden_one: "panet",
     pfenet_is_the_golden_one: "pfenet",
+    canet_is_the_golden_one: "canet",
+    scl_on_pfenet_is_the_golden_one: "scl (PFENet)",
+    scl_on_canet_is_the_golden_one: "scl (CANet)",
+    asgnet_is_the_golden_one: "asgnet",
 }
 
 #[test]
@@ -153,6 +170,8 @@ fn with_bins(method: Method, bins: Vec<f64>) -> Method {
         Method::CaplFewShot(capl) => {
             Method::CaplFewShot(protoseg::method::capl_few_shot::CaplFewShot { bins, ..capl })
         }
+        Method::Scl(scl) => Method::Scl(protoseg::method::scl::Scl { bins, ..scl }),
+        Method::Asgnet(asgnet) => Method::Asgnet(protoseg::method::asgnet::Asgnet { bins, ..asgnet }),
         other => panic!("{} has no bins", other.name()),
     }
 }
