@@ -11,6 +11,7 @@ pub mod channels_last;
 mod conv;
 mod depthwise;
 mod im2col;
+mod margin;
 mod matmul;
 mod norm;
 mod peak;
@@ -18,15 +19,18 @@ mod pixel_loss;
 mod planes;
 mod pointwise;
 pub mod reference;
+mod rows;
 mod scratch;
 mod simd;
 mod winograd;
 
 pub use activation::Activation;
 pub use conv::{ConvShape, conv_forward, conv_input_grad, conv_weight_grad};
+pub use margin::{MarginShape, margin_grad};
 pub use norm::{NormGrads, NormShape, Normalised, norm_apply, norm_backward, norm_forward};
 pub use peak::peak_flops;
-pub use pixel_loss::{PixelLoss, PixelLossShape, UNJUDGED, pixel_loss};
+pub use pixel_loss::{PixelLoss, PixelLossRule, PixelLossShape, UNJUDGED, pixel_loss};
+pub use rows::{add_weighted, dots};
 
 #[cfg(test)]
 mod tests;

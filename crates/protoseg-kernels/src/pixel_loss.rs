@@ -19,6 +19,32 @@ pub struct PixelLossShape {
 /// The label of a pixel that is not judged.
 pub const UNJUDGED: u16 = u16::MAX;
 
+/// How pixels are judged.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PixelLossRule {
+    /// How much pixels of each class count; all the same if there are none. The mean is over the weights.
+    pub weights: Vec<f32>,
+    /// The share of its target that a pixel gives to the classes that it is not of, evenly.
+    pub smoothing: f32,
+}
+
+impl PixelLossRule {
+    /// How much a pixel of this label counts.
+    pub(crate) fn weight(&self, label: u16) -> f32 {
+        match label {
+            UNJUDGED => 0.0,
+            label => self.weights.get(usize::from(label)).copied().unwrap_or(1.0),
+        }
+    }
+
+    /// What each class is given of every pixel, and what a pixel's own is given beside that.
+    pub(crate) fn targets(&self, classes: usize) -> [f32; 2] {
+        let others = if classes > 1 { self.smoothing / (classes - 1) as f32 } else { 0.0 };
+        let own = if classes > 1 { 1.0 - self.smoothing - others } else { 1.0 };
+        [others, own]
+    }
+}
+
 /// A loss, and its gradient in the scores.
 #[derive(Clone, Debug)]
 pub struct PixelLoss {
@@ -32,20 +58,21 @@ const BAND: usize = 32;
 
 /// The mean cross-entropy over all judged pixels of `scores` (`[batch, classes, grid]`), brought to the size of
 /// `labels` (`[batch, size]`) bilinearly with the corners kept in the corners. Zero where no pixel is judged.
-pub fn pixel_loss(shape: &PixelLossShape, scores: &[f32], labels: &[u16]) -> PixelLoss {
+pub fn pixel_loss(shape: &PixelLossShape, scores: &[f32], labels: &[u16], rule: &PixelLossRule) -> PixelLoss {
     let &PixelLossShape { batch, classes, grid: [grid_height, grid_width], size: [height, width] } = shape;
     let map = classes * grid_height * grid_width;
     assert_eq!(scores.len(), batch * map, "scores of {shape:?}");
     assert_eq!(labels.len(), batch * height * width, "labels of {shape:?}");
-    let judged = labels.iter().filter(|&&label| label != UNJUDGED).count();
+    assert!(rule.weights.is_empty() || rule.weights.len() == classes, "weights of {shape:?}");
+    let judged: f64 = labels.iter().map(|&label| f64::from(rule.weight(label))).sum();
     let known = labels.iter().all(|&label| label == UNJUDGED || usize::from(label) < classes);
     assert!(known, "a label is not below {classes}");
-    if judged == 0 {
+    if judged == 0.0 {
         return PixelLoss { loss: 0.0, grad: vec![0.0; scores.len()] };
     }
 
     let (down, across) = (Axis::new(grid_height, height), Axis::new(grid_width, width));
-    let weight = 1.0 / judged as f32;
+    let scale = (1.0 / judged) as f32;
     let images: Vec<(f64, Vec<f32>)> = (0..batch)
         .into_par_iter()
         .map(|image| {
@@ -65,7 +92,8 @@ pub fn pixel_loss(shape: &PixelLossShape, scores: &[f32], labels: &[u16]) -> Pix
                         grid: shape.grid,
                         down: &down,
                         across: &across,
-                        weight,
+                        rule,
+                        scale,
                         loss: &mut loss,
                         grad: &mut grad,
                     });
@@ -75,7 +103,7 @@ pub fn pixel_loss(shape: &PixelLossShape, scores: &[f32], labels: &[u16]) -> Pix
             bands.into_iter().reduce(join).unwrap_or_else(|| (0.0, vec![0.0; map]))
         })
         .collect();
-    let loss = images.iter().map(|(loss, _)| loss).sum::<f64>() / judged as f64;
+    let loss = images.iter().map(|(loss, _)| loss).sum::<f64>() / judged;
     PixelLoss { loss, grad: images.into_iter().flat_map(|(_, grad)| grad).collect() }
 }
 
@@ -85,16 +113,17 @@ fn join((loss, mut grad): (f64, Vec<f32>), (more, other): (f64, Vec<f32>)) -> (f
 }
 
 /// Where the positions of an axis lie between those of a shorter one.
-struct Axis {
+#[derive(Clone, Debug)]
+pub(crate) struct Axis {
     /// For each position: the old one before it, and the share of the next.
-    places: Vec<(usize, f32)>,
+    pub places: Vec<(usize, f32)>,
     /// Runs of positions between the same two old ones: the old one, and the run.
-    runs: Vec<(usize, std::ops::Range<usize>)>,
-    shares: Vec<f32>,
+    pub runs: Vec<(usize, std::ops::Range<usize>)>,
+    pub shares: Vec<f32>,
 }
 
 impl Axis {
-    fn new(from: usize, to: usize) -> Self {
+    pub fn new(from: usize, to: usize) -> Self {
         let step = (from as f64 - 1.0) / (to.max(2) as f64 - 1.0);
         let place = |new: usize| {
             let at = new as f64 * step;
@@ -124,7 +153,9 @@ struct Band<'a> {
     grid: [usize; 2],
     down: &'a Axis,
     across: &'a Axis,
-    weight: f32,
+    rule: &'a PixelLossRule,
+    /// Of a weight of one, in the mean.
+    scale: f32,
     loss: &'a mut f64,
     grad: &'a mut [f32],
 }
@@ -139,6 +170,7 @@ impl Work for Band<'_> {
         let mut line = vec![0.0f32; grid_width];
         let mut pixels = vec![0.0f32; self.classes * width];
         let (mut largest, mut sum) = (vec![0.0f32; width], vec![0.0f32; width]);
+        let [others, own] = self.rule.targets(self.classes);
         for (row, labels) in self.labels.chunks_exact(width).enumerate() {
             let (y, share) = self.down.places[self.first + row];
             let lines = |class: usize| {
@@ -160,7 +192,12 @@ impl Work for Band<'_> {
             }
             let mut loss = 0.0f64;
             for (x, &label) in labels.iter().enumerate().filter(|(_, label)| **label != UNJUDGED) {
-                loss += f64::from(largest[x] - pixels[usize::from(label) * width + x]);
+                let mut below = own * (largest[x] - pixels[usize::from(label) * width + x]);
+                if others > 0.0 {
+                    let all = pixels[x..].iter().step_by(width).map(|pixel| largest[x] - pixel);
+                    below += others * all.sum::<f32>();
+                }
+                loss += f64::from(self.rule.weight(label) * below);
             }
             sum.fill(0.0);
             for pixels in pixels.chunks_exact_mut(width) {
@@ -173,17 +210,22 @@ impl Work for Band<'_> {
                 if label == UNJUDGED {
                     *sum = 0.0;
                 } else {
-                    loss += f64::from(*sum).ln();
-                    *sum = self.weight / *sum;
+                    let weight = self.rule.weight(label);
+                    loss += f64::from(weight) * f64::from(*sum).ln();
+                    *sum = weight * self.scale / *sum;
                 }
             }
             *self.loss += loss;
-            // The softmax, less one at the label, is the gradient of a pixel's scores; from here the way back.
+            // The softmax, less the target, is the gradient of a pixel's scores; from here the way back.
             for pixels in pixels.chunks_exact_mut(width) {
                 pixels.iter_mut().zip(&sum).for_each(|(pixel, scale)| *pixel *= scale);
             }
             for (x, &label) in labels.iter().enumerate().filter(|(_, label)| **label != UNJUDGED) {
-                pixels[usize::from(label) * width + x] -= self.weight;
+                let weight = self.rule.weight(label) * self.scale;
+                pixels[usize::from(label) * width + x] -= weight * own;
+                if others > 0.0 {
+                    pixels[x..].iter_mut().step_by(width).for_each(|pixel| *pixel -= weight * others);
+                }
             }
             for (class, pixels) in pixels.chunks_exact(width).enumerate() {
                 line.fill(0.0);
@@ -209,7 +251,7 @@ impl Work for Band<'_> {
 /// e to the power of `x`, for `x` of at most 0, to two units in the last place: the library's own cannot be
 /// compiled to work on many values at once.
 #[inline(always)]
-fn exp(x: f32) -> f32 {
+pub(crate) fn exp(x: f32) -> f32 {
     // Adding this rounds to a whole number, which then stands in the lowest bits.
     const ROUND: f32 = 12_582_912.0;
     const LN_2_HIGH: f32 = 0.693_359_4;
@@ -248,9 +290,27 @@ mod tests {
     fn two_pixels_by_hand() {
         // Scores of two classes at one place; the pixel of label 1 costs ln(1 + e^-2), the other is not judged.
         let shape = PixelLossShape { batch: 1, classes: 2, grid: [1, 1], size: [1, 2] };
-        let PixelLoss { loss, grad } = pixel_loss(&shape, &[1.0, 3.0], &[1, UNJUDGED]);
+        let PixelLoss { loss, grad } =
+            pixel_loss(&shape, &[1.0, 3.0], &[1, UNJUDGED], &PixelLossRule::default());
         let share = 1.0 / (1.0 + 2f64.exp());
         assert!((loss - (1.0 + (-2f64).exp()).ln()).abs() < 1e-6);
         assert!((f64::from(grad[0]) - share).abs() < 1e-6 && (f64::from(grad[1]) + share).abs() < 1e-6);
+    }
+
+    #[test]
+    fn weights_and_smoothing_by_hand() {
+        // Three classes at two places, labels 0 and 2: -ln p of each class by the label's weight and the target.
+        let shape = PixelLossShape { batch: 1, classes: 3, grid: [1, 2], size: [1, 2] };
+        let scores = [1.0, 0.0, 2.0, 1.0, 0.0, 3.0];
+        let rule = PixelLossRule { weights: vec![1.0, 5.0, 3.0], smoothing: 0.2 };
+        let PixelLoss { loss, .. } = pixel_loss(&shape, &scores, &[0, 2], &rule);
+        let minus_log = |scores: [f64; 3]| {
+            let total: f64 = scores.iter().map(|score| score.exp()).sum();
+            scores.map(|score| total.ln() - score)
+        };
+        let (first, second) = (minus_log([1.0, 2.0, 0.0]), minus_log([0.0, 1.0, 3.0]));
+        let judged = |own: f64, others: f64| 0.8 * own + 0.1 * others;
+        let expected = judged(first[0], first[1] + first[2]) + 3.0 * judged(second[2], second[0] + second[1]);
+        assert!((loss - expected / 4.0).abs() < 1e-6, "{loss} {}", expected / 4.0);
     }
 }

@@ -1,6 +1,6 @@
 //! The meaning of every kernel: naive loops, summed in double precision.
 
-use crate::{Activation, ConvShape, NormShape, PixelLossShape, UNJUDGED};
+use crate::{Activation, ConvShape, NormShape, PixelLossRule, PixelLossShape, UNJUDGED};
 
 /// Calls `visit(output index, input index, weight index)` for every product of a convolution.
 fn each_product(shape: &ConvShape, mut visit: impl FnMut(usize, usize, usize)) {
@@ -129,13 +129,22 @@ pub fn norm_backward(
 }
 
 /// See [`crate::pixel_loss`]: the loss, and its gradient in the scores.
-pub fn pixel_loss(shape: &PixelLossShape, scores: &[f32], labels: &[u16]) -> (f64, Vec<f64>) {
+pub fn pixel_loss(
+    shape: &PixelLossShape,
+    scores: &[f32],
+    labels: &[u16],
+    rule: &PixelLossRule,
+) -> (f64, Vec<f64>) {
     let &PixelLossShape { batch, classes, grid: [grid_height, grid_width], size: [height, width] } = shape;
     let share = |new: usize, old: usize, from: usize, to: usize| {
         let at = new as f64 * (from as f64 - 1.0) / (to.max(2) as f64 - 1.0);
         (1.0 - (at - old as f64).abs()).max(0.0)
     };
-    let judged = labels.iter().filter(|&&label| label != UNJUDGED).count().max(1) as f64;
+    let weight_of =
+        |label: u16| rule.weights.get(usize::from(label)).map_or(1.0, |&weight| f64::from(weight));
+    let smoothing = f64::from(rule.smoothing);
+    let judged = labels.iter().filter(|&&label| label != UNJUDGED);
+    let judged = judged.map(|&label| weight_of(label)).sum::<f64>();
     let (mut loss, mut grad) = (0.0, vec![0.0; scores.len()]);
     for image in 0..batch {
         for y in 0..height {
@@ -165,11 +174,17 @@ pub fn pixel_loss(shape: &PixelLossShape, scores: &[f32], labels: &[u16]) -> (f6
                         .sum();
                 }
                 let total: f64 = pixel.iter().map(|score: &f64| score.exp()).sum();
-                loss += (total.ln() - pixel[usize::from(label)]) / judged;
+                let weight = weight_of(label) / judged;
                 for (class, score) in pixel.iter().enumerate() {
-                    let own = f64::from(u8::from(class == usize::from(label)));
+                    let own = class == usize::from(label);
+                    let target = match classes {
+                        1 => 1.0,
+                        _ if own => 1.0 - smoothing,
+                        _ => smoothing / (classes - 1) as f64,
+                    };
+                    loss += weight * target * (total.ln() - score);
                     for &(i, j, share) in &shares {
-                        grad[place(class, i, j)] += share * (score.exp() / total - own) / judged;
+                        grad[place(class, i, j)] += weight * share * (score.exp() / total - target);
                     }
                 }
             }

@@ -214,6 +214,8 @@ proptest! {
         grid in (1usize..6, 1usize..6),
         size in (1usize..50, 1usize..20),
         scale in 0.1f32..40.0,
+        smoothing in prop_oneof![Just(0.0f32), 0.01f32..0.4],
+        weighed in any::<bool>(),
         seed in any::<u64>(),
     ) {
         let shape = PixelLossShape { batch, classes, grid: grid.into(), size: size.into() };
@@ -224,8 +226,10 @@ proptest! {
             _ => UNJUDGED,
         };
         let labels: Vec<u16> = values(batch * size.0 * size.1, seed ^ 1).iter().map(label).collect();
-        let got = pixel_loss(&shape, &scores, &labels);
-        let (loss, grad) = reference::pixel_loss(&shape, &scores, &labels);
+        let weights = values(classes, seed ^ 2).iter().map(|value| 1.5 + value).collect();
+        let rule = PixelLossRule { weights: if weighed { weights } else { Vec::new() }, smoothing };
+        let got = pixel_loss(&shape, &scores, &labels, &rule);
+        let (loss, grad) = reference::pixel_loss(&shape, &scores, &labels, &rule);
         prop_assert!((got.loss - loss).abs() <= 1e-5 * loss.max(1.0), "{} {loss}", got.loss);
         let worst = difference(&got.grad, &grad);
         prop_assert!(worst <= 1e-5, "{worst:e}");

@@ -88,6 +88,7 @@ impl NetworkConfig {
     pub fn describe(&self) -> String {
         let decoder = match self.decoder {
             DecoderKind::PspNet => "PSPNet",
+            DecoderKind::PspBottleneck => "PSPNet up to its bottleneck",
             DecoderKind::DeepLabV3 => "DeepLab-V3",
             DecoderKind::Fcn => "FCN",
             DecoderKind::Project => "projection (PANet-style)",

@@ -164,7 +164,13 @@ mod tests {
 
     #[test]
     fn every_head_on_every_stride_gives_a_map_of_the_stride() {
-        let decoders = [DecoderKind::PspNet, DecoderKind::DeepLabV3, DecoderKind::Fcn, DecoderKind::Project];
+        let decoders = [
+            DecoderKind::PspNet,
+            DecoderKind::PspBottleneck,
+            DecoderKind::DeepLabV3,
+            DecoderKind::Fcn,
+            DecoderKind::Project,
+        ];
         let vgg = |output_stride| EncoderConfig::Vgg16(VggConfig { output_stride });
         for decoder in decoders {
             for (encoder, stride) in
@@ -176,7 +182,12 @@ mod tests {
                 let map = [33usize.div_ceil(stride), 65usize.div_ceil(stride)];
                 assert_eq!(features.dims(), [1, 16, map[0], map[1]], "{decoder:?} at stride {stride}");
                 assert_eq!(aux.unwrap().dims()[1], 8);
-                assert!(features.min().into_scalar::<f32>() < 0.0, "features must be signed");
+                let least: f32 = features.clone().min().into_scalar();
+                match decoder {
+                    DecoderKind::PspBottleneck => assert_eq!(least, 0.0, "a ReLU is last"),
+                    _ => assert!(least < 0.0, "features must be signed"),
+                }
+                assert!(features.max().into_scalar::<f32>() > 0.0);
             }
         }
     }

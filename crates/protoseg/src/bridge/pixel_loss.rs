@@ -16,7 +16,7 @@ use burn::{
     tensor::{DType, Int, Tensor, TensorData, activation::log_softmax},
 };
 use protoseg_core::{IGNORE, RowMap};
-use protoseg_kernels::{PixelLossShape, UNJUDGED};
+use protoseg_kernels::{PixelLossRule, PixelLossShape, UNJUDGED};
 
 use super::{is_cpu, tensor, values};
 use crate::nn::upsample;
@@ -29,13 +29,26 @@ pub(crate) struct PixelTargets {
     /// `[batch, height, width]`
     labels: Arc<Vec<u16>>,
     size: [usize; 2],
+    rule: PixelLossRule,
 }
 
 impl PixelTargets {
     pub fn new(labels: &[RowMap]) -> Self {
         let size = [labels[0].height, labels[0].width];
         let labels = labels.iter().flat_map(|label| label.data.iter().copied()).collect();
-        Self { labels: Arc::new(labels), size }
+        Self { labels: Arc::new(labels), size, rule: PixelLossRule::default() }
+    }
+
+    /// With this share of every pixel's target on the classes that it is not of, evenly.
+    pub fn smoothed(mut self, share: f32) -> Self {
+        self.rule.smoothing = share;
+        self
+    }
+
+    /// With pixels of each class counting this much; the mean is over the weights.
+    pub fn weighed(mut self, weights: &[f32]) -> Self {
+        self.rule.weights = weights.to_vec();
+        self
     }
 }
 
@@ -50,17 +63,29 @@ pub(crate) fn pixel_loss(scores: Tensor<4>, judged: &PixelTargets) -> Tensor<1> 
 
 /// The same by operations that every device has.
 fn plain(scores: Tensor<4>, judged: &PixelTargets) -> Tensor<1> {
-    let [batch, ..] = scores.dims();
+    let [batch, classes, ..] = scores.dims();
     let [height, width] = judged.size;
     let (device, shape) = (scores.device(), [batch, 1, height, width]);
-    let labels = &judged.labels;
-    let counted = labels.iter().filter(|&&label| label != IGNORE).count().max(1) as f32;
+    let PixelTargets { labels, rule, .. } = judged;
+    let weight = |&label: &u16| match label {
+        IGNORE => 0.0,
+        label => rule.weights.get(usize::from(label)).copied().unwrap_or(1.0),
+    };
+    let total = labels.iter().map(weight).sum::<f32>();
+    let total = if total > 0.0 { total } else { 1.0 };
     let rows = labels.iter().map(|&label| if label == IGNORE { 0 } else { i64::from(label) }).collect();
-    let weights = labels.iter().map(|&label| if label == IGNORE { 0.0 } else { 1.0 / counted }).collect();
+    let weights = labels.iter().map(|label| weight(label) / total).collect();
     let rows = Tensor::<4, Int>::from_data(TensorData::new::<i64, _>(rows, shape), &device);
     let weights = Tensor::<4>::from_data(TensorData::new::<f32, _>(weights, shape), &device);
-    let own = log_softmax(upsample(scores, judged.size), 1).gather(1, rows);
-    (own * weights).sum().neg()
+    let logs = log_softmax(upsample(scores, judged.size), 1);
+    let own = logs.clone().gather(1, rows);
+    let target = if rule.smoothing > 0.0 && classes > 1 {
+        let others = rule.smoothing / (classes - 1) as f32;
+        own.mul_scalar(1.0 - rule.smoothing - others) + logs.sum_dim(1).mul_scalar(others)
+    } else {
+        own
+    };
+    (target * weights).sum().neg()
 }
 
 #[backend_extension(Flex, Autodiff)]
@@ -80,7 +105,7 @@ fn run(scores: FloatTensor<Flex>, judged: &PixelTargets) -> (FloatTensor<Flex>, 
     let dims: [usize; 4] = scores.shape().dims();
     let [batch, classes, height, width] = dims;
     let shape = PixelLossShape { batch, classes, grid: [height, width], size: judged.size };
-    let out = protoseg_kernels::pixel_loss(&shape, values(&scores), &judged.labels);
+    let out = protoseg_kernels::pixel_loss(&shape, values(&scores), &judged.labels, &judged.rule);
     (tensor(vec![out.loss as f32], [1]), tensor(out.grad, dims))
 }
 
@@ -133,15 +158,19 @@ mod tests {
             RowMap::new(13, 17, labels.collect())
         };
         let judged = PixelTargets::new(&[label(0), label(3)]);
-        let run = |loss: fn(Tensor<4>, &PixelTargets) -> Tensor<1>| {
-            let scores = scores.clone().detach().require_grad();
-            let loss = loss(scores.clone(), &judged).mul_scalar(0.4);
-            let grads = loss.backward();
-            (loss.into_scalar::<f32>(), scores.grad(&grads).unwrap())
-        };
-        let (ours, theirs) = (run(pixel_loss), run(plain));
-        assert!((ours.0 - theirs.0).abs() < 1e-5, "{} {}", ours.0, theirs.0);
-        let values = |grad: Tensor<4>| grad.try_into_vec_as::<f32>().unwrap();
-        assert_close("gradient", &values(ours.1), &values(theirs.1), 1e-6);
+        for judged in
+            [judged.clone(), judged.clone().smoothed(0.1), judged.weighed(&[1.0, 0.5, 2.0, 1.0, 7.0])]
+        {
+            let run = |loss: fn(Tensor<4>, &PixelTargets) -> Tensor<1>| {
+                let scores = scores.clone().detach().require_grad();
+                let loss = loss(scores.clone(), &judged).mul_scalar(0.4);
+                let grads = loss.backward();
+                (loss.into_scalar::<f32>(), scores.grad(&grads).unwrap())
+            };
+            let (ours, theirs) = (run(pixel_loss), run(plain));
+            assert!((ours.0 - theirs.0).abs() < 1e-5, "{} {}", ours.0, theirs.0);
+            let values = |grad: Tensor<4>| grad.try_into_vec_as::<f32>().unwrap();
+            assert_close("gradient", &values(ours.1), &values(theirs.1), 1e-6);
+        }
     }
 }

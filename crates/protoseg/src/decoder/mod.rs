@@ -22,6 +22,10 @@ use crate::{
 pub enum DecoderKind {
     /// Pyramid pooling, then the projector (Zhao et al. 2017): the paper's main extractor.
     PspNet,
+    /// Pyramid pooling, then a 3x3 with its ReLU, whose map is the features: they are not signed. What RePRI and CWT are
+    /// published with.
+    #[serde(rename = "pspnet-bottleneck")]
+    PspBottleneck,
     /// Atrous spatial pyramid pooling, then the projector (Chen et al. 2017).
     DeepLabV3,
     /// The projector alone (Long et al. 2015).
@@ -33,12 +37,14 @@ pub enum DecoderKind {
     Identity,
 }
 
-/// Any decoder. `[batch, channels, h, w]` -> `[batch, dim, h, w]`, signed.
+/// Any decoder. `[batch, channels, h, w]` -> `[batch, dim, h, w]`, signed but for [`DecoderKind::PspBottleneck`]'s.
 #[derive(Module, Debug)]
 #[allow(clippy::large_enum_variant)] // one per network; an indirection would serve nobody
 pub enum Decoder {
     /// See [`DecoderKind::PspNet`].
     PspNet(PspNet),
+    /// See [`DecoderKind::PspBottleneck`].
+    PspBottleneck(PspBottleneck),
     /// See [`DecoderKind::DeepLabV3`].
     DeepLabV3(DeepLabV3),
     /// See [`DecoderKind::Fcn`].
@@ -60,6 +66,17 @@ pub struct PspNet {
     pub ppm: Ppm,
     /// From wide maps to the embedding.
     pub projector: Projector,
+}
+
+/// Pyramid pooling, one 3x3.
+#[derive(Module, Debug)]
+pub struct PspBottleneck {
+    /// The pyramid.
+    pub ppm: Ppm,
+    /// The 3x3, before a ReLU.
+    pub bottleneck: ConvNorm,
+    /// Of whole channels of the features, in training.
+    pub dropout: Dropout2d,
 }
 
 /// Atrous pyramid, one 1x1, projector.
@@ -97,6 +114,14 @@ impl DecoderKind {
                 let ppm = Ppm::new(from, device);
                 Decoder::PspNet(PspNet { projector: projector(ppm.channels(from)), ppm })
             }
+            Self::PspBottleneck => {
+                let ppm = Ppm::new(from, device);
+                Decoder::PspBottleneck(PspBottleneck {
+                    bottleneck: ConvNorm::new(Conv::new(ppm.channels(from), dim, 3), device),
+                    dropout: Dropout2d::new(dropout),
+                    ppm,
+                })
+            }
             Self::DeepLabV3 => {
                 let narrow = dim / 2;
                 Decoder::DeepLabV3(DeepLabV3 {
@@ -120,6 +145,12 @@ impl Decoder {
             Self::PspNet(PspNet { ppm, projector }) => {
                 let pyramid = ppm.describe(graph, "decoder.ppm", x);
                 projector.describe(graph, "decoder.projector", pyramid)
+            }
+            Self::PspBottleneck(PspBottleneck { ppm, bottleneck, dropout }) => {
+                let pyramid = ppm.describe(graph, "decoder.ppm", x);
+                let mixed = graph.conv_norm("decoder.bottleneck", bottleneck, pyramid);
+                let mixed = graph.relu(mixed);
+                graph.dropout(dropout, mixed)
             }
             Self::DeepLabV3(head) => {
                 let context = head.aspp.describe(graph, "decoder.aspp", x);

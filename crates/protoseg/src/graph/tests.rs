@@ -12,7 +12,7 @@ use super::{
     fuse::{Layer, Step, Work, fuse},
 };
 use crate::{
-    decoder::{Decoder, DecoderKind, DecoderShape},
+    decoder::{Decoder, DecoderKind, DecoderShape, Ppm},
     device::cpu,
     encoder::{EncoderConfig, ResNetConfig},
     nn::{BatchNorm, Conv, ConvNorm},
@@ -57,20 +57,31 @@ fn decoder(kind: DecoderKind) -> Decoder {
     kind.init(&DecoderShape { from: 16, dim: 12, dropout: 0.0, output_stride: 8 }, &device)
 }
 
+/// The pyramid of a decoder and the 3x3 after it.
+fn pyramid(decoder: &Decoder) -> (&Ppm, &Conv2d) {
+    match decoder {
+        Decoder::PspNet(head) => (&head.ppm, &head.projector.conv.conv),
+        Decoder::PspBottleneck(head) => (&head.ppm, &head.bottleneck.conv),
+        other => panic!("{other:?} has no pyramid"),
+    }
+}
+
 #[test]
 fn the_pyramid_shortcut_equals_the_plain_form_forward_and_backward() {
-    let decoder = decoder(DecoderKind::PspNet);
-    let Decoder::PspNet(head) = &decoder else { unreachable!() };
-    let (mut graph, input) = Graph::new();
-    let features = decoder.describe(&mut graph, input);
-    let shortcut = |step: &Step| matches!(&step.work, Work::Layer(Layer { pyramid: Some(pyramid), .. }) if pyramid.levels.len() == 4);
-    assert_eq!(fuse(&graph, &[features]).iter().filter(|step| shortcut(step)).count(), 1);
-    for [height, width] in [[13, 13], [6, 9], [2, 7], [20, 3]] {
-        let weights = [&head.projector.conv.conv, &head.ppm.branches[3].conv];
-        let worst = differences(&graph, features, [2, 16, height, width], &weights);
-        let what = ["output", "input grad", "conv grad", "branch grad"];
-        for (what, worst) in what.iter().zip(worst) {
-            assert!(worst < 2e-3, "{what} differs by {worst} at {height} x {width}");
+    for kind in [DecoderKind::PspNet, DecoderKind::PspBottleneck] {
+        let decoder = decoder(kind);
+        let (ppm, conv) = pyramid(&decoder);
+        let (mut graph, input) = Graph::new();
+        let features = decoder.describe(&mut graph, input);
+        let shortcut = |step: &Step| matches!(&step.work, Work::Layer(Layer { pyramid: Some(pyramid), .. }) if pyramid.levels.len() == 4);
+        assert_eq!(fuse(&graph, &[features]).iter().filter(|step| shortcut(step)).count(), 1);
+        for [height, width] in [[13, 13], [6, 9], [2, 7], [20, 3]] {
+            let weights = [conv, &ppm.branches[3].conv];
+            let worst = differences(&graph, features, [2, 16, height, width], &weights);
+            let what = ["output", "input grad", "conv grad", "branch grad"];
+            for (what, worst) in what.iter().zip(worst) {
+                assert!(worst < 2e-3, "{what} of {kind:?} differs by {worst} at {height} x {width}");
+            }
         }
     }
 }

@@ -73,7 +73,13 @@ fn every_network_is_the_same_in_use() {
         resnet(50, 16, Stem::Deep, StrideOn::Conv3x3),
         resnet(18, 32, Stem::Classic, StrideOn::Conv3x3),
     ];
-    let decoders = [DecoderKind::PspNet, DecoderKind::DeepLabV3, DecoderKind::Fcn, DecoderKind::Project];
+    let decoders = [
+        DecoderKind::PspNet,
+        DecoderKind::PspBottleneck,
+        DecoderKind::DeepLabV3,
+        DecoderKind::Fcn,
+        DecoderKind::Project,
+    ];
     for encoder in encoders {
         for decoder in decoders {
             let what = format!("{decoder:?} on {encoder:?}");
@@ -98,6 +104,7 @@ fn vgg_is_the_same_in_use() {
 fn networks_of_inverted_residuals_are_the_same_in_use() {
     let decoders = [
         DecoderKind::PspNet,
+        DecoderKind::PspBottleneck,
         DecoderKind::DeepLabV3,
         DecoderKind::Fcn,
         DecoderKind::Project,

@@ -484,6 +484,7 @@ impl NetworkPlan {
     /// Sets encoder and decoder by one name: `pspnet50`, `deeplabv3-resnet101`, `fcn18`, `project-vgg16`.
     pub fn set_arch(&mut self, arch: &str) -> Result<(), ConfigError> {
         let decoders = [
+            ("pspnet-bottleneck", DecoderKind::PspBottleneck),
             ("pspnet", DecoderKind::PspNet),
             ("deeplabv3", DecoderKind::DeepLabV3),
             ("fcn", DecoderKind::Fcn),
@@ -495,7 +496,8 @@ impl NetworkPlan {
             ConfigError::new(
                 "arch",
                 arch,
-                "pspnet, deeplabv3, fcn, project or none, then a depth or encoder: pspnet50, fcn-vgg16",
+                "pspnet, pspnet-bottleneck, deeplabv3, fcn, project or none, then a depth or encoder: pspnet50, \
+                 fcn-vgg16",
             )
         };
         let (encoder, decoder) = found.ok_or_else(unknown)?;

@@ -86,6 +86,10 @@ fn one_name_sets_encoder_and_decoder() {
     let mut network = NetworkPlan::default();
     let mut set = |arch: &str| network.set_arch(arch).map(|()| (network.decoder, network.encoder.clone()));
     assert_eq!(set("pspnet50").unwrap(), (DecoderKind::PspNet, Some("resnet50".to_string())));
+    assert_eq!(
+        set("pspnet-bottleneck50").unwrap(),
+        (DecoderKind::PspBottleneck, Some("resnet50".to_string()))
+    );
     assert_eq!(set("deeplabv3-101").unwrap(), (DecoderKind::DeepLabV3, Some("resnet101".to_string())));
     assert_eq!(set("project-vgg16").unwrap(), (DecoderKind::Project, Some("vgg16".to_string())));
     for arch in ["pspnet", "unet50", "fcn7", "fcn-vgg19"] {
