@@ -29,7 +29,7 @@ pub use conv::{ConvShape, conv_forward, conv_input_grad, conv_weight_grad};
 pub use margin::{MarginShape, margin_grad};
 pub use norm::{NormGrads, NormShape, Normalised, norm_apply, norm_backward, norm_forward};
 pub use peak::peak_flops;
-pub use pixel_loss::{PixelLoss, PixelLossRule, PixelLossShape, UNJUDGED, pixel_loss};
+pub use pixel_loss::{PixelLoss, PixelLossRule, PixelLossShape, UNJUDGED, pixel_loss, pixel_loss_by};
 pub use rows::{add_weighted, dots};
 
 #[cfg(test)]

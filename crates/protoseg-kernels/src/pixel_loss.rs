@@ -58,7 +58,17 @@ const BAND: usize = 32;
 
 /// The mean cross-entropy over all judged pixels of `scores` (`[batch, classes, grid]`), brought to the size of
 /// `labels` (`[batch, size]`) bilinearly with the corners kept in the corners. Zero where no pixel is judged.
-pub fn pixel_loss(shape: &PixelLossShape, scores: &[f32], labels: &[u16], rule: &PixelLossRule) -> PixelLoss {
+pub fn pixel_loss(shape: &PixelLossShape, scores: &[f32], labels: &[u16]) -> PixelLoss {
+    pixel_loss_by(shape, scores, labels, &PixelLossRule::default())
+}
+
+/// The same by a rule of its own.
+pub fn pixel_loss_by(
+    shape: &PixelLossShape,
+    scores: &[f32],
+    labels: &[u16],
+    rule: &PixelLossRule,
+) -> PixelLoss {
     let &PixelLossShape { batch, classes, grid: [grid_height, grid_width], size: [height, width] } = shape;
     let map = classes * grid_height * grid_width;
     assert_eq!(scores.len(), batch * map, "scores of {shape:?}");
@@ -290,8 +300,7 @@ mod tests {
     fn two_pixels_by_hand() {
         // Scores of two classes at one place; the pixel of label 1 costs ln(1 + e^-2), the other is not judged.
         let shape = PixelLossShape { batch: 1, classes: 2, grid: [1, 1], size: [1, 2] };
-        let PixelLoss { loss, grad } =
-            pixel_loss(&shape, &[1.0, 3.0], &[1, UNJUDGED], &PixelLossRule::default());
+        let PixelLoss { loss, grad } = pixel_loss(&shape, &[1.0, 3.0], &[1, UNJUDGED]);
         let share = 1.0 / (1.0 + 2f64.exp());
         assert!((loss - (1.0 + (-2f64).exp()).ln()).abs() < 1e-6);
         assert!((f64::from(grad[0]) - share).abs() < 1e-6 && (f64::from(grad[1]) + share).abs() < 1e-6);
@@ -303,7 +312,7 @@ mod tests {
         let shape = PixelLossShape { batch: 1, classes: 3, grid: [1, 2], size: [1, 2] };
         let scores = [1.0, 0.0, 2.0, 1.0, 0.0, 3.0];
         let rule = PixelLossRule { weights: vec![1.0, 5.0, 3.0], smoothing: 0.2 };
-        let PixelLoss { loss, .. } = pixel_loss(&shape, &scores, &[0, 2], &rule);
+        let PixelLoss { loss, .. } = pixel_loss_by(&shape, &scores, &[0, 2], &rule);
         let minus_log = |scores: [f64; 3]| {
             let total: f64 = scores.iter().map(|score| score.exp()).sum();
             scores.map(|score| total.ln() - score)

@@ -228,7 +228,7 @@ proptest! {
         let labels: Vec<u16> = values(batch * size.0 * size.1, seed ^ 1).iter().map(label).collect();
         let weights = values(classes, seed ^ 2).iter().map(|value| 1.5 + value).collect();
         let rule = PixelLossRule { weights: if weighed { weights } else { Vec::new() }, smoothing };
-        let got = pixel_loss(&shape, &scores, &labels, &rule);
+        let got = pixel_loss_by(&shape, &scores, &labels, &rule);
         let (loss, grad) = reference::pixel_loss(&shape, &scores, &labels, &rule);
         prop_assert!((got.loss - loss).abs() <= 1e-5 * loss.max(1.0), "{} {loss}", got.loss);
         let worst = difference(&got.grad, &grad);

@@ -33,7 +33,8 @@ impl MaxPool {
         let span = (side + 2 * self.padding()).saturating_sub(self.window);
         let whole = span / self.stride + 1;
         // A further window must begin on the map or its first padding.
-        let further = self.ceil && span % self.stride != 0 && whole * self.stride < side + self.padding();
+        let further =
+            self.ceil && !span.is_multiple_of(self.stride) && whole * self.stride < side + self.padding();
         whole + usize::from(further)
     }
 

@@ -105,7 +105,7 @@ fn run(scores: FloatTensor<Flex>, judged: &PixelTargets) -> (FloatTensor<Flex>, 
     let dims: [usize; 4] = scores.shape().dims();
     let [batch, classes, height, width] = dims;
     let shape = PixelLossShape { batch, classes, grid: [height, width], size: judged.size };
-    let out = protoseg_kernels::pixel_loss(&shape, values(&scores), &judged.labels, &judged.rule);
+    let out = protoseg_kernels::pixel_loss_by(&shape, values(&scores), &judged.labels, &judged.rule);
     (tensor(vec![out.loss as f32], [1]), tensor(out.grad, dims))
 }
 

@@ -9,13 +9,14 @@
 //! Trainer, run, checkpoints, model file and evaluation know no more of a method than this. Methods look at images
 //! through a [`Vision`], which hands them the encoder's maps.
 //!
-//! [`cosine`], [`pooling`], [`mask`], [`prior`] and [`fem`] are what several methods share.
+//! [`cosine`], [`pooling`], [`mask`], [`prior`], [`fem`] and [`cells`] are what several methods share.
 
 pub mod asgnet;
 mod batch;
 pub mod canet;
 pub mod capl;
 pub mod capl_few_shot;
+pub mod cells;
 pub mod cosine;
 pub mod cwt;
 mod episodic;
@@ -192,7 +193,7 @@ impl Method {
             Self::Asgnet(method) => MethodWeights::Asgnet(method.init(shape, device)),
             Self::Repri(method) => MethodWeights::Repri(method.init(shape, device)),
             Self::Cwt(method) => MethodWeights::Cwt(method.init(shape, device)),
-            Self::Mining(method) => MethodWeights::Mining(method.init(shape, device)),
+            Self::Mining(method) => MethodWeights::Mining(method.init()),
         }
     }
 

@@ -74,6 +74,7 @@ impl Method {
         let [_, channels] = encoder.channels();
         let (decoder, dim) = match self {
             Self::CaplFewShot(_) => (DecoderKind::Project, 512),
+            Self::Repri(_) | Self::Cwt(_) => (DecoderKind::PspBottleneck, 512),
             _ => (DecoderKind::Identity, channels),
         };
         NetworkConfig { encoder, decoder, dim, dropout: 0.1 }

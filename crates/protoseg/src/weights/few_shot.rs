@@ -7,7 +7,7 @@ use super::{Rename, TensorFile, WeightsError, assign};
 use crate::{
     config::NetworkConfig,
     encoder::{ResNetConfig, Stem, Tensors},
-    method::{Method, asgnet, canet, capl_few_shot, hsnet, panet, pfenet, scl},
+    method::{Method, asgnet, canet, capl_few_shot, cwt, hsnet, mining, panet, pfenet, repri, scl},
     network::Network,
 };
 
@@ -30,6 +30,9 @@ const SYSTEMS: &[Recognise] = &[
     canet::published,
     asgnet::published,
     pfenet::published,
+    repri::published,
+    cwt::published,
+    mining::published,
 ];
 
 /// The system that a file's tensors are of.

@@ -7,11 +7,15 @@ mod asgnet;
 mod canet;
 mod capl;
 mod compare;
+mod cwt;
 mod hsnet;
+mod mining;
 mod panet;
 mod pfenet;
+mod repri;
 mod scl;
 mod scl_canet;
+mod stats;
 
 use std::{collections::HashMap, env, fs, path::PathBuf};
 
@@ -30,11 +34,14 @@ use serde::Deserialize;
 use crate::fixture::{label_maps, tensor, values};
 
 /// How each system is called in golden files.
-const SYSTEMS: [(&str, fn(&GoldenCase)); 8] = [
+const SYSTEMS: &[(&str, fn(&GoldenCase))] = &[
     ("capl", capl::check),
+    ("cwt", cwt::check),
     ("hsnet", hsnet::check),
+    ("mining", mining::check),
     ("panet", panet::check),
     ("pfenet", pfenet::check),
+    ("repri", repri::check),
     ("canet", canet::check),
     ("scl (PFENet)", scl::check),
     ("scl (CANet)", scl_canet::check),
@@ -62,6 +69,9 @@ one_test_per_system! {
     scl_on_pfenet_is_the_golden_one: "scl (PFENet)",
     scl_on_canet_is_the_golden_one: "scl (CANet)",
     asgnet_is_the_golden_one: "asgnet",
+    repri_is_the_golden_one: "repri",
+    cwt_is_the_golden_one: "cwt",
+    mining_is_the_golden_one: "mining",
 }
 
 #[test]
@@ -191,7 +201,7 @@ fn files() -> Vec<(PathBuf, Golden)> {
 
 fn system(golden: &Golden) -> Option<(&'static str, fn(&GoldenCase))> {
     let which = golden.metadata.get("which")?;
-    SYSTEMS.into_iter().find(|(name, _)| which.starts_with(name))
+    SYSTEMS.iter().copied().find(|(name, _)| which.starts_with(name))
 }
 
 fn check_all(which: &str) {
