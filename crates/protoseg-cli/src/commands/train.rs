@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, bail};
-use protoseg::train::{Outcome, PLAN_FILE, Plan, Recorder, Run, RunFolder, Task};
+use protoseg::train::{DataPlan, Outcome, PLAN_FILE, Plan, Recorder, Run, RunFolder, Task};
 use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
 
 use crate::{
@@ -16,6 +16,22 @@ use crate::{
         train_watch::{Display, TrainWatch},
     },
 };
+
+/// The published recipes of systems for episodes.
+const RECIPES: [(&str, &str); 12] = [
+    ("panet", include_str!("../../../../recipes/fs-panet.toml")),
+    ("pfenet", include_str!("../../../../recipes/fs-pfenet.toml")),
+    ("canet", include_str!("../../../../recipes/fs-canet.toml")),
+    ("scl-pfenet", include_str!("../../../../recipes/fs-scl-pfenet.toml")),
+    ("scl-canet", include_str!("../../../../recipes/fs-scl-canet.toml")),
+    ("capl-panet", include_str!("../../../../recipes/fs-capl-panet.toml")),
+    ("capl-pfenet", include_str!("../../../../recipes/fs-capl-pfenet.toml")),
+    ("hsnet", include_str!("../../../../recipes/fs-hsnet.toml")),
+    ("asgnet", include_str!("../../../../recipes/fs-asgnet.toml")),
+    ("repri", include_str!("../../../../recipes/fs-repri.toml")),
+    ("cwt", include_str!("../../../../recipes/fs-cwt.toml")),
+    ("mining", include_str!("../../../../recipes/fs-mining.toml")),
+];
 
 pub fn run(args: &Train) -> Result<()> {
     let run = match &args.resume {
@@ -86,14 +102,28 @@ fn refuse_changes(plan: &Plan, flags: &TrainFlags) -> Result<()> {
     Ok(())
 }
 
-/// Flags before the recipe, the recipe before the reference.
+/// Flags before the recipe, the recipe before the reference. Without a recipe, a system for episodes is trained by the
+/// published one.
 fn make_plan(args: &Train) -> Result<Plan> {
-    let mut plan = match &args.config {
-        Some(path) => Plan::read(path)?,
-        None => Plan::default(),
+    let mut plan = match (&args.config, &args.set.task, &args.set.method) {
+        (Some(path), ..) => Plan::read(path)?,
+        (None, Some(task), Some(method)) if task == "fs-seg" => published_plan(method, &args.set)?,
+        _ => Plan::default(),
     };
     set_flags(&mut plan, &args.set)?;
     plan.check_file(args.config.as_deref())?;
+    Ok(plan)
+}
+
+/// The published recipe of a system for episodes. What it says of its data set is not said of another.
+fn published_plan(method: &str, flags: &TrainFlags) -> Result<Plan> {
+    let Some((name, text)) = RECIPES.iter().find(|(name, _)| *name == method) else {
+        return Ok(Plan::default());
+    };
+    let mut plan = Plan::parse(text, Path::new(&format!("recipes/fs-{name}.toml")))?;
+    if flags.data.as_ref().is_some_and(|data| *data != plan.data.source) {
+        plan.data = DataPlan::default();
+    }
     Ok(plan)
 }
 
@@ -158,11 +188,14 @@ fn word<T: DeserializeOwned>(flag: &str, text: &str) -> Result<T> {
     T::deserialize(word).or_else(|error| bail!("`{flag} {text}` is not possible: {error}"))
 }
 
-/// `runs/scenes-small`, `runs/msrc-capl-fold0`.
+/// `runs/msrc-capl-fold0`, `runs/fs-pfenet-fold0`.
 fn default_folder(config: Option<&Path>, plan: &Plan) -> PathBuf {
     let name = match config.and_then(Path::file_stem) {
         Some(name) => name.to_string_lossy().into_owned(),
         None => Path::new(&plan.data.source).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
     };
-    Path::new("runs").join(format!("{name}-{}-fold{}", plan.method, plan.data.fold))
+    let (method, fold) = (plan.method, plan.data.fold);
+    // A recipe may be named after its method.
+    let name = if name == format!("fs-{method}") { name } else { format!("{name}-{method}") };
+    Path::new("runs").join(format!("{name}-fold{fold}"))
 }

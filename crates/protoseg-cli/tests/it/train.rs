@@ -244,7 +244,7 @@ fn every_recipe_is_a_plan() {
         assert_eq!(answer.code, 0, "{}: {}", recipe.display(), answer.stderr);
         count += 1;
     }
-    assert!(count >= 6, "{count} recipes");
+    assert!(count >= 19, "{count} recipes");
 }
 
 /// More epochs than a test waits for, so that it is met in the middle.
@@ -265,4 +265,86 @@ fn wait_for(file: &Path, child: &mut Child) {
         assert!(child.try_wait().unwrap().is_none(), "the run ended before {}", file.display());
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// A plan that trains a tiny system for episodes on the same stripes.
+fn episode_plan(folder: &Path, method: &str) {
+    data_and_plan(folder);
+    let text = format!(
+        "task = \"fs-seg\"\nmethod = \"{method}\"\nseed = 3\n[data]\nsource = \"data\"\nworkers = 2\n\
+        [network]\nencoder = \"resnet10\"\nwidth = 0.1\n[training]\nepochs = 3\nbatch = 2\nepisodes = 8\nshots = 2\n\
+        crop = 33\nmin_pixels = 50\n[optimizer]\nlr = 0.002\n[augment]\nscale = [0.9, 1.1]\n\
+        [validation]\nimages = 6\nshare = 0.2\n[checkpoint]\nevery = 3\n"
+    );
+    let options = if method == "pfenet" { "[options]\nbins = [1.0, 0.5]\n" } else { "" };
+    fs::write(folder.join("plan.toml"), text + options).unwrap();
+}
+
+#[test]
+fn a_run_on_episodes_resumes_to_the_same_weights() {
+    for method in ["panet", "pfenet"] {
+        let folder = tempfile::tempdir().unwrap();
+        episode_plan(folder.path(), method);
+        let whole = train(folder.path(), "whole", &[]);
+        assert_eq!(whole.code, 0, "{}", whole.stderr);
+        assert!(whole.stderr.contains("episodes of 2 shots: class mIoU"), "{}", whole.stderr);
+        assert!(
+            whole.stdout.contains("protoseg episodes --model whole/best.safetensors")
+                || whole.stdout.contains("protoseg segment"),
+            "{}",
+            whole.stdout
+        );
+
+        // In the middle of an epoch.
+        let killed = folder.path().join("killed");
+        let mut child = spawn(folder.path(), "killed");
+        wait_for(&killed.join("checkpoints/step-00000003.safetensors"), &mut child);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let resumed = protoseg_in(folder.path(), ["train", "--resume", "killed"]);
+        assert_eq!(resumed.code, 0, "{}", resumed.stderr);
+        let read = |out: &str, file: &str| fs::read(folder.path().join(out).join(file)).unwrap();
+        for file in ["last.safetensors", "best.safetensors", "samples/epoch-003.png"] {
+            assert!(read("whole", file) == read("killed", file), "{method}: {file} differs");
+        }
+        let [whole, killed] = ["whole", "killed"].map(|out| events(folder.path(), out));
+        assert_eq!(losses(&whole), losses(&killed));
+        assert_eq!(losses(&whole).len(), 12);
+        let validation = whole.iter().find(|event| event["event"] == "episode-validation").unwrap();
+        assert_eq!((&validation["episodes"], &validation["shots"]), (&6.into(), &2.into()));
+        assert!(validation["class_miou"].is_number() && validation["fb_iou"].is_number(), "{validation}");
+        let info = protoseg(["info", folder.path().join("whole/best.safetensors").to_str().unwrap()]);
+        assert!(info.stdout.contains("best class mIoU of base classes over 6 episodes"), "{}", info.stdout);
+    }
+}
+
+#[test]
+fn a_class_without_enough_images_for_an_episode_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    episode_plan(folder.path(), "panet");
+    let answer = train(folder.path(), "run", &["--shots", "20"]);
+    assert_eq!(answer.code, 1);
+    for word in ["class `red`", "expected at least `21`", "20-shot", "hint:"] {
+        assert!(answer.stderr.contains(word), "{word}: {}", answer.stderr);
+    }
+    assert!(!folder.path().join("run/plan.toml").exists());
+    let answer = train(folder.path(), "run", &["--method", "capl"]);
+    assert!(answer.code == 1 && answer.stderr.contains("`method` must be one of panet"), "{}", answer.stderr);
+}
+
+#[test]
+fn a_system_without_a_recipe_is_trained_by_the_published_one() {
+    let plan = |more: &[&str]| {
+        let args = ["train", "--task", "fs-seg", "--method", "hsnet", "--dry-run"];
+        let answer = protoseg(args.iter().chain(more));
+        assert_eq!(answer.code, 0, "{}", answer.stderr);
+        answer.stdout
+    };
+    let published = plan(&[]);
+    for line in ["source = \"pascal-5i\"", "novel_pixels = \"background\"", "batch = 20", "fit = \"squash\""]
+    {
+        assert!(published.contains(line), "{line}: {published}");
+    }
+    let own = plan(&["--data", "scenes", "--batch", "1"]);
+    assert!(own.contains("batch = 1\n") && !own.contains("novel_pixels"), "{own}");
 }

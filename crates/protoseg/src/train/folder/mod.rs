@@ -2,6 +2,7 @@
 
 mod curves;
 mod description;
+mod episode_samples;
 #[cfg(test)]
 mod fake_run;
 mod history;
@@ -78,7 +79,7 @@ impl RunFolder {
         self.0.join("samples")
     }
 
-    /// A few images with their truth and their prediction after an epoch.
+    /// A few images, or episodes, with their truth and their prediction after an epoch.
     pub fn sample_sheet(&self, epoch: usize) -> PathBuf {
         self.samples().join(format!("epoch-{epoch:03}.png"))
     }

@@ -6,8 +6,8 @@ use protoseg_core::Classes;
 use protoseg_data::{picture::write_image, write_atomic};
 
 use super::{
-    RunFolder, curves, description::Description, history::History, metrics::MetricsFile, samples,
-    tensorboard::EventFile,
+    RunFolder, curves, description::Description, episode_samples, history::History, metrics::MetricsFile,
+    samples, tensorboard::EventFile,
 };
 use crate::{
     picture::svg::rasterise,
@@ -71,7 +71,12 @@ impl Watch for Recorder {
     }
 
     fn shown(&mut self, epoch: usize, shown: &[Shown]) -> io::Result<()> {
-        let sheet = samples::draw(epoch, shown, &self.classes).map_err(io::Error::other)?;
+        let episodes: Vec<_> = shown.iter().filter_map(|of| Some((of, of.episode.as_ref()?))).collect();
+        let sheet = match episodes.is_empty() {
+            true => samples::draw(epoch, shown, &self.classes),
+            false => episode_samples::draw(epoch, &episodes),
+        };
+        let sheet = sheet.map_err(io::Error::other)?;
         write_image(self.folder.sample_sheet(epoch), &sheet).map_err(io::Error::other)
     }
 

@@ -81,17 +81,15 @@ impl Plan {
 
     /// The plan as a file.
     pub fn to_toml(&self) -> String {
+        let text = toml::to_string(self).expect("a plan is plain data");
         if self.task == Task::GfsSeg {
-            return toml::to_string(self).expect("a plan is plain data");
+            return text;
         }
-        // What a system for episodes brings itself, or has no use for.
-        let mut table = toml::Table::try_from(self).expect("a plan is plain data");
-        table.remove("preset");
-        if let Some(toml::Value::Table(network)) = table.get_mut("network") {
-            network.remove("decoder");
-            network.remove("aux_head");
-        }
-        toml::to_string(&table).expect("a plan is plain data")
+        // What a system for episodes brings itself, or has no use for, is not said. Its own settings come last.
+        let (plan, options) = text.split_at(text.find("\n[options").unwrap_or(text.len()));
+        let is_said =
+            |line: &&str| !["preset = ", "decoder = ", "aux_head = "].iter().any(|it| line.starts_with(it));
+        plan.split_inclusive('\n').filter(is_said).chain([options]).collect()
     }
 }
 

@@ -119,3 +119,54 @@ fn paths_are_beside_the_file() {
     assert_eq!(plan.network.init.as_deref(), Some(folder.path().join("w.pth").as_path()));
     assert_eq!(Path::new(&plan.data.source), Path::new("msrc"));
 }
+
+#[test]
+fn a_plan_for_episodes_reads_back_and_says_nothing_that_its_system_decides() {
+    let text = "task = \"fs-seg\"\nmethod = \"pfenet\"\n[data]\nsource = \"scenes\"\n[training]\nbatch = 1\nshots = 5\n\
+        [augment]\nfit = \"squash\"\n[augment.supports]\nflip_p = 1.0\n[options]\nprior = false\n";
+    let (_folder, path) = plan(text);
+    let read = Plan::read(&path).unwrap();
+    read.check().unwrap();
+    let written = read.to_toml();
+    assert!(!written.contains("decoder") && !written.contains("preset"), "{written}");
+    let (_again, path) = plan(&written);
+    assert_eq!(Plan::read(&path).unwrap(), read);
+    let classes = Classes::new(&["background", "cow"], &["duck"]).unwrap();
+    let Method::Pfenet(pfenet) = read.resolve_method(&classes).unwrap() else { panic!() };
+    assert!(!pfenet.prior);
+    assert_eq!(pfenet.bins, crate::method::fem::BINS);
+    assert_eq!(read.cropper(&Preprocess::imagenet(9)).fit, CropFit::Squash);
+    assert_eq!(read.support_cropper(&Preprocess::imagenet(9)).augment.flip_p, 1.0);
+}
+
+#[test]
+fn what_no_system_for_episodes_can_be_is_refused() {
+    let start = "task = \"fs-seg\"\nmethod = \"pfenet\"\n[data]\nsource = \"scenes\"\n";
+    let cases = [
+        ("[training]\nshots = 0\n", "line 6", "training.shots"),
+        ("[network]\ndecoder = \"fcn\"\n", "line 6", "left out"),
+        ("[network]\nencoder = \"vgg16\"\n", "line 6", "ResNet with four layers"),
+        ("[options]\nbinz = 3\n", "line 5", "binz"),
+        ("[options]\nname = \"panet\"\n", "line 5", "settings of"),
+        ("[optimizer]\nschedule = \"step\"\nmilestones = [0.0]\n", "line 7", "milestones"),
+        ("[augment.supports]\nscale = [3.0, 1.0]\n", "line 6", "augment.supports.scale"),
+    ];
+    for (text, line, word) in cases {
+        let error = refusal(&format!("{start}{text}"));
+        assert!(error.contains(line) && error.contains(word), "{text}: {error}");
+    }
+    let error = refusal("task = \"fs-seg\"\n[data]\nsource = \"scenes\"\n");
+    assert!(error.contains("`method` must be one of panet") && error.contains("got `capl`"), "{error}");
+    let error = refusal("method = \"hsnet\"\n[data]\nsource = \"scenes\"\n");
+    assert!(error.contains("line 1") && error.contains("`task` be `fs-seg`"), "{error}");
+}
+
+#[test]
+fn a_plan_from_before_episodes_is_written_as_it_was() {
+    let written = Plan::default().to_toml();
+    for key in
+        ["task", "shots", "episodes", "min_pixels", "fit", "flip_vertical_p", "classes", "nesterov", "floor"]
+    {
+        assert!(!written.lines().any(|line| line.starts_with(&format!("{key} ="))), "{key} in\n{written}");
+    }
+}
