@@ -103,7 +103,12 @@ fn short_name(path: &Path) -> String {
 
 /// Every combination of parts with every preset; one that no preset changes is evaluated once.
 pub fn usages(names: &[String], presets: &[String], model: &Model) -> Result<Vec<Usage>> {
-    let own = model.usage()?;
+    let own = match model.usage() {
+        Ok(own) => own,
+        // A system for episodes has no parts of CAPL; it is fed all classes.
+        Err(_) if presets.is_empty() => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
     let presets: Vec<Usage> = match presets {
         [] => vec![own],
         names => {

@@ -2,6 +2,7 @@
 //! the model, with the features of each image computed once.
 
 mod draw;
+mod fed;
 mod lookup;
 mod plan;
 mod results;
@@ -16,7 +17,7 @@ pub use plan::{EvaluateError, Evaluation, SupportSource};
 pub use results::{ResultRow, Results};
 
 use self::draw::{Draw, Memory};
-use crate::{method::capl::Usage, model::Model, segmenter::Segmenter};
+use crate::{model::Model, segmenter::Segmenter};
 
 /// What an evaluation came to.
 #[derive(Clone, Debug)]
@@ -44,8 +45,10 @@ pub struct Evaluated {
 /// One usage with one draw of supports.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// How the model was used.
-    pub usage: Usage,
+    /// How the model was used: which parts of CAPL act, or the system for episodes.
+    pub variant: &'static str,
+    /// Which options they act by.
+    pub preset: String,
     /// Supports per class.
     pub shots: usize,
     /// The seed of the draw; 0 for a list made by hand.
@@ -71,6 +74,9 @@ pub struct EvaluatedImage<'a> {
 }
 
 /// Evaluates `model` on a benchmark. `progress` hears how many images are done, `each` sees every image.
+///
+/// A model of a system for episodes is fed the vectors of all classes for every query
+/// ([`Fed`](crate::method::Fed)), the paper's first table; the plan's usages then say nothing.
 pub fn evaluate(
     model: &Model,
     benchmark: &Benchmark,
@@ -82,6 +88,9 @@ pub fn evaluate(
         Some(size) => model.with_canvas(size)?,
         None => model.clone(),
     };
+    if model.manifest().method.episodic().is_some() {
+        return fed::evaluate(model, benchmark, plan, progress, &mut each);
+    }
     let dataset = benchmark.dataset.as_ref();
     let setting = Setting::new(model, benchmark, plan)?;
     let remap = Remap::for_all_classes(dataset.classes(), setting.fold);
@@ -185,7 +194,8 @@ fn classifiers(
                 segmenters.push((Segmenter::with_classifier(model, classifier, usage.clone()), taught_by));
                 let counts = Confusion::new(classes.rows().len());
                 let scores = Scores::of(&counts, classes, plan.protocol);
-                cells.push(Cell { usage: usage.clone(), shots, seed: draw.seed, counts, scores });
+                let (variant, preset) = (usage.parts().name(), usage.preset().to_string());
+                cells.push(Cell { variant, preset, shots, seed: draw.seed, counts, scores });
             }
         }
     }
@@ -214,7 +224,10 @@ fn check_classes(model: &Model, classes: &Classes, fold: usize, data: &str) -> R
         classes.rows()[..classes.n_base()].iter().map(|class| class.name.clone()).collect()
     };
     let (knows, has) = (base(model.classes()), base(classes));
-    if knows == has {
+    // An imported system for episodes may know no class by name; it is fed all of them.
+    let is_nameless =
+        model.manifest().method.episodic().is_some() && model.manifest().training.data.is_none();
+    if knows == has || is_nameless {
         return Ok(());
     }
     let training = &model.manifest().training;

@@ -104,6 +104,26 @@ pub enum EvaluateError {
         /// The split.
         split: String,
     },
+    /// A system for episodes that cannot be fed all classes.
+    #[error(
+        "`{method}` cannot take part in the generalized setting: {reason}\nhint: evaluate it on episodes instead"
+    )]
+    NotFed {
+        /// The system.
+        method: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A base class that no training image holds.
+    #[error(
+        "no image of split `{split}` holds base class `{class}`, which is fed by its mean over them\nhint: check the data set"
+    )]
+    NoTeacher {
+        /// The class.
+        class: String,
+        /// The split.
+        split: String,
+    },
     /// A list of supports is too short.
     #[error(
         "the support list has {got} supports of class `{class}`, but {wanted} shots were asked for\n\

@@ -262,8 +262,8 @@ impl ResultRow {
         let mut counts = first.counts.clone();
         cells[1..].iter().for_each(|cell| counts.merge(&cell.counts));
         Self {
-            variant: first.usage.parts().name(),
-            preset: first.usage.preset().to_string(),
+            variant: first.variant,
+            preset: first.preset.clone(),
             shots: first.shots,
             base: over(|scores| scores.base),
             base_without_background: over(|scores| scores.base_without_background),

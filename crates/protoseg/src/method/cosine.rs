@@ -11,7 +11,13 @@ const TINY: f64 = 1e-12;
 
 /// L2 norm over the last axis, kept as an axis of one.
 pub fn norm<const D: usize>(rows: Tensor<D>) -> Tensor<D> {
-    rows.square().sum_dim(D - 1).sqrt().clamp_min(TINY)
+    root(rows.square().sum_dim(D - 1))
+}
+
+/// The root of squares, at least [`TINY`]. Clamped before the root, so that a vector of zeros has a gradient of zero
+/// and not NaN.
+fn root<const D: usize>(squares: Tensor<D>) -> Tensor<D> {
+    squares.clamp_min(TINY * TINY).sqrt()
 }
 
 /// Every vector of the last axis at unit length.
@@ -40,7 +46,7 @@ pub fn scaled_scores(features: Tensor<4>, prototypes: Tensor<3>, alpha: f64) -> 
     let [_, classes, _] = prototypes.dims();
     let pixels = features.reshape([batch, dim, height * width]);
     // Dividing the few scores rather than the many features by the pixels' norms gives the same for less.
-    let norms = pixels.clone().square().sum_dim(1).sqrt().clamp_min(TINY);
+    let norms = root(pixels.clone().square().sum_dim(1));
     let scores = unit(prototypes).mul_scalar(alpha).matmul(pixels) / norms;
     scores.reshape([batch, classes, height, width])
 }
@@ -68,6 +74,17 @@ mod tests {
         let prototypes = Tensor::<3>::from_floats([[[1.0, 0.0]]], &cpu());
         let out: f32 = scores(Tensor::zeros([1, 2, 1, 1], &cpu()), prototypes).into_scalar();
         assert_eq!(out, 0.0);
+    }
+
+    #[test]
+    fn a_prototype_of_zeros_has_no_gradient_rather_than_nan() {
+        let device = cpu().autodiff();
+        let features = Tensor::<4>::ones([1, 2, 1, 1], &device);
+        let prototypes = Tensor::<3>::from_floats([[[0.0, 0.0], [1.0, 2.0]]], &device).require_grad();
+        let grads = scores(features, prototypes.clone()).sum().backward();
+        let grad: Vec<f32> = prototypes.grad(&grads).unwrap().try_into_vec_as().unwrap();
+        assert!(grad.iter().all(|value| value.is_finite()), "{grad:?}");
+        assert!(grad[2] != 0.0);
     }
 
     proptest! {

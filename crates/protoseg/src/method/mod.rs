@@ -20,6 +20,7 @@ pub mod cells;
 pub mod cosine;
 pub mod cwt;
 mod episodic;
+mod fed;
 pub mod fem;
 pub mod hsnet;
 pub mod mask;
@@ -45,6 +46,7 @@ use serde::{Deserialize, Serialize};
 
 pub use batch::{ClassLabels, Episodes, Images, TrainingBatch};
 pub use episodic::{Encoded, Episodic, Frozen, Maps};
+pub use fed::Fed;
 pub use systems::{FEW_SHOT_NAMES, few_shot};
 pub use vision::Vision;
 

@@ -125,6 +125,21 @@ impl Pfenet {
         weights.fem.forward(merged.collect(), size, inner, None)
     }
 
+    /// The vector of a class in each of its images, `[images, 256]`.
+    pub fn class_vectors(&self, network: &Network, maps: &Maps, labels: &[RowMap]) -> Tensor<2> {
+        support_vectors(network.method.pfenet(), maps, labels)
+    }
+
+    /// Scores `[classes, 2, h, w]` of one query for the vectors `[classes, 256]` of many classes, on the map's grid, with
+    /// a prior of zeros where the network has one. The query's share of the first merge is computed once.
+    pub fn class_scores(&self, network: &Network, query: &Maps, vectors: &Tensor<2>) -> Tensor<4> {
+        let weights = network.method.pfenet();
+        let query = weights.down_query.forward(query[0].clone());
+        let [.., height, width] = query.dims();
+        let prior = self.prior.then(|| Tensor::zeros([1, 1, height, width], &query.device()));
+        self.enrich(weights, &query, vectors, prior.as_ref(), false).scores
+    }
+
     /// The enriched queries of episodes.
     fn enrich_episodes(&self, network: &Network, encoded: &Encoded<'_>, inner: bool) -> Enriched {
         let weights = network.method.pfenet();

@@ -21,7 +21,6 @@ use std::{collections::HashMap, env, fs, path::PathBuf};
 
 use burn::tensor::Tensor;
 use protoseg::{
-    config::NetworkConfig,
     core::RowMap,
     device::cpu,
     method::{Episodes, Episodic, Method, Vision},
@@ -86,7 +85,6 @@ fn every_golden_file_is_of_a_system() {
 pub struct GoldenCase {
     pub name: String,
     pub golden: Golden,
-    pub config: NetworkConfig,
     pub method: Method,
     pub network: Network,
     query_labels: Vec<RowMap>,
@@ -99,7 +97,7 @@ impl GoldenCase {
         let file = folder.path().join("checkpoint.safetensors");
         write_weights(path, &golden, &file);
         let checkpoint = TensorFile::open(&file).unwrap();
-        let (config, method, network) =
+        let (_, method, network) =
             import_few_shot(&checkpoint, &cpu()).unwrap().expect("the file is recognised");
         let bins =
             golden.metadata.get("bins").map(|bins| bins.split(',').map(|bin| bin.parse().unwrap()).collect());
@@ -109,7 +107,6 @@ impl GoldenCase {
         };
         Self {
             name: path.file_stem().unwrap().to_string_lossy().into_owned(),
-            config,
             method,
             network,
             query_labels: label_maps(&golden, "query_mask"),
