@@ -14,6 +14,7 @@ mod im2col;
 mod margin;
 mod matmul;
 mod norm;
+pub mod pairs;
 mod peak;
 mod pixel_loss;
 mod planes;

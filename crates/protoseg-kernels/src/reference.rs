@@ -1,6 +1,6 @@
 //! The meaning of every kernel: naive loops, summed in double precision.
 
-use crate::{Activation, ConvShape, NormShape, PixelLossRule, PixelLossShape, UNJUDGED};
+use crate::{Activation, ConvShape, NormShape, PixelLossRule, PixelLossShape, UNJUDGED, pairs::GroupNorm};
 
 /// Calls `visit(output index, input index, weight index)` for every product of a convolution.
 fn each_product(shape: &ConvShape, mut visit: impl FnMut(usize, usize, usize)) {
@@ -191,4 +191,60 @@ pub fn pixel_loss(
         }
     }
     (loss, grad)
+}
+
+/// See [`crate::pairs::weigh_rows`].
+pub fn weigh_rows(values: &[f32], starts: &[usize], weight: &[f32], bias: &[f32], length: usize) -> Vec<f64> {
+    let channels = bias.len();
+    let value = |at: usize| {
+        let (channel, i) = (at / length, at % length);
+        let terms = starts.iter().enumerate().map(|(term, &start)| {
+            f64::from(weight[term * channels + channel]) * f64::from(values[start + i])
+        });
+        f64::from(bias[channel]) + terms.sum::<f64>()
+    };
+    (0..channels * length).map(value).collect()
+}
+
+/// See [`crate::pairs::group_norm`].
+pub fn group_norm(norm: &GroupNorm, values: &[f32]) -> Vec<f64> {
+    let channels = norm.weight.len();
+    let own = channels / norm.groups;
+    let group_of = |at: usize| at % channels / own;
+    let mean_of = |group: usize, of: &dyn Fn(f64) -> f64| {
+        let all = || values.iter().enumerate().filter(|(at, _)| group_of(*at) == group);
+        all().map(|(_, &value)| of(f64::from(value))).sum::<f64>() / all().count() as f64
+    };
+    let moments: Vec<[f64; 2]> = (0..norm.groups)
+        .map(|group| {
+            let mean = mean_of(group, &|value| value);
+            [mean, mean_of(group, &|value| (value - mean) * (value - mean))]
+        })
+        .collect();
+    let normal = |(at, &value): (usize, &f32)| {
+        let [mean, variance] = moments[group_of(at)];
+        let normal = (f64::from(value) - mean) / (variance + norm.epsilon).sqrt();
+        (normal * f64::from(norm.weight[at % channels]) + f64::from(norm.bias[at % channels])).max(0.0)
+    };
+    values.iter().enumerate().map(normal).collect()
+}
+
+/// Cosines, at least 0, of the cells of two maps `[channels, cells]`, each norm with `tiny` added: `[second, first]`.
+/// Vectors of the second are multiplied with a weight each before.
+pub fn cosines(first: &[f32], second: &[f32], weight: &[f32], channels: usize, tiny: f64) -> Vec<f64> {
+    let unit = |map: &[f32], cell: usize, weight: f64| -> Vec<f64> {
+        let cells = map.len() / channels;
+        let vector: Vec<f64> = (0..channels).map(|c| weight * f64::from(map[c * cells + cell])).collect();
+        let norm = vector.iter().map(|value| value * value).sum::<f64>().sqrt() + tiny;
+        vector.into_iter().map(|value| value / norm).collect()
+    };
+    let mut out = Vec::new();
+    for (cell, &weight) in weight.iter().enumerate() {
+        let support = unit(second, cell, f64::from(weight));
+        for query in 0..first.len() / channels {
+            let query = unit(first, query, 1.0);
+            out.push(support.iter().zip(query).map(|(a, b)| a * b).sum::<f64>().max(0.0));
+        }
+    }
+    out
 }

@@ -6,15 +6,17 @@
 //! applied to sums in registers.
 
 mod depthwise;
+mod enlarge;
 mod gather;
 mod joined;
 mod lines;
-mod panels;
+pub(crate) mod panels;
 mod pool;
 mod taps;
 mod transpose;
 mod winograd;
 
+pub use enlarge::enlarge;
 pub use joined::JoinedConvs;
 pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
 pub use pool::{MaxPool, average_pool, cells, max_pool};

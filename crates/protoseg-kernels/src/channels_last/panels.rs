@@ -51,11 +51,11 @@ impl Panels {
         size_of_val(&self.data[..])
     }
 
-    pub(super) fn zeros(inner: usize, outer: usize) -> Self {
+    pub(crate) fn zeros(inner: usize, outer: usize) -> Self {
         Self { inner, outer, data: vec![[0.0; LANES]; inner * outer.div_ceil(LANES)] }
     }
 
-    pub(super) fn panels_mut(&mut self) -> impl Iterator<Item = &mut [Lanes]> {
+    pub(crate) fn panels_mut(&mut self) -> impl Iterator<Item = &mut [Lanes]> {
         self.data.chunks_mut(self.inner.max(1))
     }
 }

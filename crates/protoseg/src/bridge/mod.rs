@@ -9,7 +9,7 @@ mod tests;
 
 use burn::{
     backend::{DispatchDevice, Flex, tensor::FloatTensor},
-    tensor::{Device, Tensor, TensorData},
+    tensor::{DType, Device, Tensor, TensorData},
 };
 use protoseg_kernels::channels_last::transpose;
 
@@ -32,6 +32,27 @@ pub(crate) fn transposed(matrix: Tensor<2>) -> Vec<f32> {
     let [_, columns] = matrix.dims();
     let values: Vec<f32> = matrix.try_into_vec_as().expect("the matrix is f32");
     transpose(&values, columns)
+}
+
+/// The values of a tensor, where they lie.
+pub(crate) struct Values(FloatTensor<Flex>);
+
+impl Values {
+    /// None if the tensor is not on the CPU, has gradients, or is not of single precision.
+    pub fn of<const D: usize>(tensor: &Tensor<D>) -> Option<Self> {
+        if tensor.dtype() != DType::F32 || tensor.device().is_autodiff() || !is_cpu(&tensor.device()) {
+            return None;
+        }
+        Some(Self(tensor.clone().try_into_primitive::<Flex>().ok()?.to_contiguous()))
+    }
+}
+
+impl std::ops::Deref for Values {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        values(&self.0)
+    }
 }
 
 /// The values of a contiguous tensor.

@@ -94,6 +94,7 @@ impl Extractor {
             for (all, one) in outputs.iter_mut().zip(self.run(input, |_, _| ())) {
                 if all.is_empty() {
                     *all = one;
+                    all.reserve_exact((batch - 1) * all.len());
                 } else {
                     all.extend(one);
                 }

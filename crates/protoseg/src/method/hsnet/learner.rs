@@ -83,7 +83,7 @@ impl HsnetWeights {
     }
 
     /// The maps of one stage among those of all.
-    pub fn of_stage<'a>(&self, maps: &'a Maps, stage: usize) -> &'a [Tensor<4>] {
+    pub fn of_stage<'a, T>(&self, maps: &'a [T], stage: usize) -> &'a [T] {
         let first = self.blocks[..stage - STAGES[0]].iter().sum::<usize>();
         &maps[first..][..self.blocks[stage - STAGES[0]]]
     }

@@ -2,7 +2,8 @@
 //!
 //! The encoder is an ImageNet classifier, frozen, at its own stride of 32. Every block of its stages 2 to 4 is compared
 //! between query and support ([`hypercorrelation`]), the comparisons are squeezed by centre-pivot 4D convolutions
-//! ([`centre_pivot`]), and mixed from coarse to fine ([`learner`]).
+//! ([`centre_pivot`]), and mixed from coarse to fine ([`learner`]). In use on a CPU the same numbers come from kernels
+//! (`inference`).
 //!
 //! Shots vote: each makes a mask of its own; foreground is where at least half of the most votes of the image are.
 //! Training is with one shot. Its cross-entropy counts pixels without a label as background, as published code does.
@@ -12,6 +13,7 @@
 
 pub mod centre_pivot;
 pub mod hypercorrelation;
+mod inference;
 pub mod learner;
 
 use burn::tensor::{Device, Tensor};
@@ -50,7 +52,8 @@ impl Hsnet {
 
     /// The scores that each shot makes alone, `[episodes, 2, H, W]` each.
     fn shots(&self, network: &Network, encoded: &Encoded<'_>) -> Vec<Tensor<4>> {
-        let small = small_scores(network.method.hsnet(), encoded);
+        let weights = network.method.hsnet();
+        let small = inference::scores(weights, encoded).unwrap_or_else(|| small_scores(weights, encoded));
         small.into_iter().map(|scores| upsample(scores, encoded.size)).collect()
     }
 }
