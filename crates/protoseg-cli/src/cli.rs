@@ -476,6 +476,29 @@ pub enum Bench {
         #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1000))]
         shots: u16,
     },
+    /// Answer episodes with a few-shot system: encode the supports and the query, then answer
+    ///
+    /// Weights and images are noise. Each support's mask is a rectangle on a sixth of the image.
+    Episodes {
+        /// Few-shot system, such as pfenet or hsnet
+        #[arg(long, value_name = "NAME", default_value = "pfenet")]
+        method: String,
+        /// Encoder of the system: resnet50, resnet101 or vgg16
+        #[arg(long, value_name = "NAME", default_value = "resnet50")]
+        backbone: String,
+        /// Side of the square images
+        #[arg(long, value_name = "PX", default_value_t = 473, value_parser = clap::value_parser!(u16).range(33..=4096))]
+        size: u16,
+        /// Number of supports per query
+        #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+        shots: u16,
+        /// Number of timed runs
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+        runs: u16,
+        /// Print one JSON object instead of text
+        #[arg(long)]
+        json: bool,
+    },
     /// Time every layer of encoder and decoder, and compare it with the machine's peak
     Layers {
         #[command(flatten)]

@@ -2,12 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, bail};
 use protoseg::{
     config::{ConfigError, NetworkConfig},
     core::{Classes, Image, RowMap, ScoreMap},
     device::cpu,
+    encoder::{EncoderConfig, ResNetConfig, Stem},
     inference::StepProfile,
-    method::{BaseClasses, Generalized, Images, Method, TrainingBatch, capl::Capl},
+    method::{
+        BaseClasses, Encoded, FEW_SHOT_NAMES, Generalized, Images, Method, TrainingBatch, capl::Capl,
+        few_shot,
+    },
     model::{Manifest, Model, ModelError, Training},
     register::{Classifier, RegisterError},
     segmenter::Segmenter,
@@ -204,6 +209,78 @@ pub fn train(
         tell(step);
     }
     Ok(times)
+}
+
+/// A few-shot system with random weights and its published settings.
+pub fn few_shot_model(name: &str, backbone: &str, size: usize) -> Result<Model> {
+    let Some(method) = few_shot(name) else {
+        bail!("`{name}` is not a few-shot system\nhint: the systems are {}", FEW_SHOT_NAMES.join(", "));
+    };
+    let encoder = match EncoderConfig::parse(backbone)? {
+        EncoderConfig::ResNet(resnet) if matches!(method, Method::Hsnet(_)) => {
+            EncoderConfig::ResNet(ResNetConfig { stem: Stem::Classic, ..resnet })
+        }
+        other => other,
+    };
+    let network = method.published_network(encoder);
+    let device = cpu();
+    device.seed(7);
+    let names: Vec<String> = (0..N_BASE).map(|row| format!("base {row}")).collect();
+    let manifest = Manifest {
+        format: Manifest::FORMAT,
+        classes: Classes::new(&names, &[]).expect("the names are all different"),
+        preprocess: network.encoder.preprocess(size),
+        training: Training { origin: "random weights".to_string(), ..Training::default() },
+        method,
+        network,
+    };
+    Ok(Model::random(manifest, &device)?)
+}
+
+/// From the images of an episode to the scores of its query, and the parts of that.
+#[derive(Clone, Debug, Default)]
+pub struct EpisodeTimes {
+    pub total: Times,
+    /// All supports and the query.
+    pub encode: Times,
+    pub answer: Times,
+}
+
+/// Episodes of a model from [`few_shot_model`].
+pub fn episodes(model: &Model, shots: usize, runs: usize, mut tell: impl FnMut(usize)) -> EpisodeTimes {
+    let method = model.manifest().method.episodic().expect("the model is of a few-shot system");
+    let size = model.preprocess().size;
+    let images =
+        |count| Tensor::<4>::random([count, 3, size, size], Distribution::Normal(0.0, 1.0), model.device());
+    let (query, supports) = (images(1), images(shots));
+    let inside = |at: usize, share: usize| (size / share..(share - 1) * size / share).contains(&at);
+    let mask = (0..size * size).map(|at| u16::from(inside(at / size, 4) && inside(at % size, 3)));
+    let labels = vec![RowMap::new(size, size, mask.collect()); shots];
+    let vision = model.vision();
+    let mut times = EpisodeTimes::default();
+    for run in 0..=runs {
+        let started = Instant::now();
+        let encoded = Encoded {
+            queries: method.encode(&vision, query.clone()),
+            query_labels: &[],
+            supports: method.encode_supports(&vision, supports.clone(), &labels),
+            support_labels: &labels,
+            shots,
+            size: [size; 2],
+        };
+        let encode = started.elapsed();
+        let scores = method.answer(model.network(), &encoded);
+        assert_eq!(scores.dims(), [1, 2, size, size], "scores of the query");
+        let total = started.elapsed();
+        // The first run packs weights and asks for memory.
+        if run > 0 {
+            times.total.push(total);
+            times.encode.push(encode);
+            times.answer.push(total - encode);
+            tell(run);
+        }
+    }
+    times
 }
 
 /// Every step of the extractor, with the median of its times; none on devices other than the CPU.

@@ -54,6 +54,16 @@ struct Register {
 }
 
 #[derive(Serialize)]
+struct Episodes {
+    method: String,
+    shots: usize,
+    /// The whole episode.
+    milliseconds: f64,
+    encode_milliseconds: f64,
+    answer_milliseconds: f64,
+}
+
+#[derive(Serialize)]
 struct Layers {
     /// Billions of floating-point operations per second, by a loop that touches no memory.
     peak_gflops: f64,
@@ -82,6 +92,10 @@ pub fn run(args: &Bench) -> Result<()> {
         Bench::Train { what, batch, runs } => train(what, usize::from(*batch), usize::from(*runs)),
         Bench::Register { what, classes, shots } => {
             register(what, usize::from(*classes), usize::from(*shots))
+        }
+        Bench::Episodes { method, backbone, size, shots, runs, json } => {
+            let model = measure::few_shot_model(method, backbone, usize::from(*size))?;
+            episodes(&model, method, usize::from(*shots), usize::from(*runs), *json)
         }
         Bench::Layers { what, runs } => layers(what, usize::from(*runs)),
     }
@@ -156,6 +170,30 @@ fn register(what: &BenchWhat, novel: usize, shots: usize) -> Result<()> {
     output::line(format!(
         "a support: {:.1} ms; the classifier of {novel} novel classes with {shots} supports each: {:.1} ms",
         report.median_ms, report.details.bank_ms
+    ))?;
+    tail(&report)
+}
+
+fn episodes(model: &Model, method: &str, shots: usize, runs: usize, json: bool) -> Result<()> {
+    let bar = Bar::new("episodes");
+    let times = measure::episodes(model, shots, runs, |done| bar.show(done, runs));
+    drop(bar);
+    let details = Episodes {
+        method: method.to_string(),
+        shots,
+        milliseconds: ms(times.total.median()),
+        encode_milliseconds: ms(times.encode.median()),
+        answer_milliseconds: ms(times.answer.median()),
+    };
+    let report = report("episodes", model.config(), size(model), &times.total, details);
+    if json {
+        return output::json(&report);
+    }
+    head(&report)?;
+    let Episodes { milliseconds, encode_milliseconds, answer_milliseconds, .. } = report.details;
+    let supports = if shots == 1 { "1 support".to_string() } else { format!("{shots} supports") };
+    output::line(format!(
+        "an episode of {method} with {supports}: {milliseconds:.1} ms (encoding {encode_milliseconds:.1}, answer {answer_milliseconds:.1})"
     ))?;
     tail(&report)
 }

@@ -37,6 +37,17 @@ fn every_bench_gives_medians_and_memory() {
 }
 
 #[test]
+fn episodes_are_timed_whole_and_in_parts() {
+    let report = bench("episodes --method hsnet --backbone resnet50 --size 65 --shots 2 --runs 2");
+    assert_eq!([&report["method"], &report["bench"]], ["hsnet", "episodes"]);
+    assert_eq!([&report["size"], &report["shots"], &report["runs"]], [65, 2, 2]);
+    let [whole, encode, answer] =
+        ["milliseconds", "encode_milliseconds", "answer_milliseconds"].map(|part| number(&report, part));
+    assert!(encode > 0.0 && answer > 0.0 && whole >= encode.max(answer), "{report}");
+    assert!(number(&report, "peak_memory_bytes") > 1e6 && number(&report, "threads") >= 1.0);
+}
+
+#[test]
 fn layers_are_named_and_beside_the_peak() {
     let report = bench("layers --arch pspnet10 --size 65 --runs 2");
     let peak = number(&report, "peak_gflops");
@@ -62,4 +73,6 @@ fn what_cannot_be_measured_is_refused_by_name() {
     refuse("inference --arch fcn10 --size 65 --classes 3", "16 base classes");
     refuse("layers --model nowhere.safetensors", "nowhere.safetensors");
     refuse("train --size 8", "8");
+    refuse("episodes --method unet", "hsnet");
+    refuse("episodes --method hsnet --backbone vgg19", "vgg19");
 }
