@@ -32,8 +32,11 @@ use serde::Deserialize;
 
 use crate::fixture::{label_maps, tensor, values};
 
-/// How each system is called in golden files.
-const SYSTEMS: &[(&str, fn(&GoldenCase))] = &[
+/// A system's name in golden files, and its comparison.
+type System = (&'static str, fn(&GoldenCase));
+
+/// All of them.
+const SYSTEMS: &[System] = &[
     ("capl", capl::check),
     ("cwt", cwt::check),
     ("hsnet", hsnet::check),
@@ -196,7 +199,7 @@ fn files() -> Vec<(PathBuf, Golden)> {
     paths.into_iter().map(|path| (path.clone(), Golden::read(&path))).collect()
 }
 
-fn system(golden: &Golden) -> Option<(&'static str, fn(&GoldenCase))> {
+fn system(golden: &Golden) -> Option<System> {
     let which = golden.metadata.get("which")?;
     SYSTEMS.iter().copied().find(|(name, _)| which.starts_with(name))
 }
