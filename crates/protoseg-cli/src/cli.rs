@@ -541,6 +541,9 @@ pub struct Completions {
 /// A recipe is a TOML file; recipes/ holds the paper's settings. Flags override the recipe. Settings given in neither
 /// are those of the reference implementation.
 ///
+/// With `--task fs-seg` the model learns to answer episodes: a query and a few supports of one class. Without a recipe,
+/// the settings are those that its system was published with (recipes/fs-*.toml).
+///
 /// A run is saved in one folder: its plan, metrics, curves, sample pictures, checkpoints, and the models
 /// `best.safetensors` and `last.safetensors`. Use `--resume` to continue an interrupted run. On the CPU it ends with
 /// exactly the same weights as an uninterrupted run.
@@ -548,6 +551,7 @@ pub struct Completions {
 #[command(after_help = "Examples:\n  protoseg train recipes/scenes-small.toml\n  \
     protoseg train recipes/msrc-psp50.toml --root DIR --init resnet50.safetensors --method baseline --out runs/baseline\n  \
     protoseg train --data my-photos --arch pspnet50 --init resnet50.pth --epochs 30 --crop 321\n  \
+    protoseg train --task fs-seg --method pfenet --data pascal-5i --root DIR --init resnet50_v2.pth\n  \
     protoseg train --resume runs/baseline")]
 pub struct Train {
     /// Recipe; without one, flags and the reference's settings apply

@@ -348,3 +348,34 @@ fn a_system_without_a_recipe_is_trained_by_the_published_one() {
     let own = plan(&["--data", "scenes", "--batch", "1"]);
     assert!(own.contains("batch = 1\n") && !own.contains("novel_pixels"), "{own}");
 }
+
+#[test]
+fn a_model_is_the_start_of_another_and_says_what_does_not_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    episode_plan(folder.path(), "repri");
+    let plan = folder.path().join("plan.toml");
+    let repri = fs::read_to_string(&plan).unwrap().replace("[training]", "dim = 16\n[training]");
+    fs::write(&plan, &repri).unwrap();
+    let base = train(folder.path(), "base", &["--batch", "4", "--epochs", "1"]);
+    assert_eq!(base.code, 0, "{}", base.stderr);
+
+    // The encoder is the model's, down to its width.
+    let next = repri.replace("encoder = \"resnet10\"\nwidth = 0.1\n", "");
+    let start = |method: &str, out: &str| {
+        fs::write(&plan, next.replace("\"repri\"", &format!("\"{method}\""))).unwrap();
+        let answer = train(folder.path(), out, &["--init", "base/last.safetensors", "--epochs", "1"]);
+        assert_eq!(answer.code, 0, "{}", answer.stderr);
+        answer.stderr
+    };
+    let cwt = start("cwt", "cwt");
+    assert!(!cwt.contains("warning") && cwt.contains("width x 0.1"), "{cwt}");
+    let tensor = |out: &str, name: &str| {
+        let file =
+            protoseg::weights::TensorFile::open(&folder.path().join(out).join("last.safetensors")).unwrap();
+        file.read(name).unwrap()
+    };
+    let name = "encoder.layer1.0.conv1.weight";
+    assert_eq!(tensor("base", name), tensor("cwt", name), "CWT's extractor is frozen");
+    let capl = start("capl-panet", "capl");
+    assert!(capl.contains("start fresh") && capl.contains("`decoder.weight`"), "{capl}");
+}

@@ -420,12 +420,12 @@ impl NetworkPlan {
     pub fn encoder_config(&self, init: Option<&EncoderConfig>) -> Result<EncoderConfig, ConfigError> {
         let named = self.encoder.as_deref().map(EncoderConfig::parse).transpose();
         let named = named.map_err(|error| ConfigError { key: "network.encoder".to_string(), ..error })?;
-        let settings = Settings {
-            stem: self.stem,
-            stride_on: self.stride_on,
-            output_stride: self.output_stride,
-            width: self.width,
+        let width = match init {
+            Some(EncoderConfig::ResNet(found)) if self.width == 1.0 => found.width,
+            _ => self.width,
         };
+        let settings =
+            Settings { stem: self.stem, stride_on: self.stride_on, output_stride: self.output_stride, width };
         Ok(EncoderConfig::resolve(named, init, &settings))
     }
 }
