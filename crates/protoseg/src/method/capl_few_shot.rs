@@ -208,6 +208,10 @@ impl Episodic for CaplFewShot {
         }
     }
 
+    fn supports_as_queries(&self) -> bool {
+        true
+    }
+
     fn answer(&self, network: &Network, encoded: &Encoded<'_>) -> Tensor<4> {
         let refined = Refined::new(network, encoded);
         upsample(self.finish(network, encoded, refined.scores), encoded.size)

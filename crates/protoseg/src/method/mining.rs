@@ -77,6 +77,10 @@ impl Episodic for Mining {
         vision.maps(images, &[Tap::Signed(3)])
     }
 
+    fn supports_as_queries(&self) -> bool {
+        true
+    }
+
     fn answer(&self, _: &Network, encoded: &Encoded<'_>) -> Tensor<4> {
         upsample(scores(encoded), encoded.size)
     }

@@ -3,13 +3,13 @@
 use protoseg::{
     Model, Support,
     config::NetworkConfig,
-    core::{Classes, EpisodeStyle, Preprocess},
+    core::{Classes, Episode, EpisodeStyle, Preprocess},
     data::Benchmark,
     decoder::DecoderKind,
     device::cpu,
     encoder::{EncoderConfig, ResNetConfig},
     episodes::{EpisodePlan, EpisodeSource, EpisodeTest},
-    method::{Method, panet::Panet},
+    method::{FEW_SHOT_NAMES, Method, few_shot, panet::Panet},
     model::{Manifest, Training},
 };
 
@@ -32,33 +32,62 @@ fn model() -> Model {
     Model::random(manifest, &cpu()).unwrap()
 }
 
+/// A narrow network of a published system with random weights.
+fn system(name: &str) -> Model {
+    let method = few_shot(name).unwrap();
+    let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.125, ..ResNetConfig::new(50) });
+    let manifest = Manifest {
+        network: method.published_network(encoder),
+        method,
+        preprocess: Preprocess::imagenet(97),
+        ..model().manifest().clone()
+    };
+    cpu().seed(5);
+    Model::random(manifest, &cpu()).unwrap()
+}
+
 fn plan(style: EpisodeStyle, episodes: usize) -> EpisodePlan {
     let source =
         EpisodeSource::Drawn { episodes: Some(episodes), runs: Some(1), seed: None, min_pixels: Some(102) };
     EpisodePlan { shots: vec![1, 3], source, ..EpisodePlan::published(0, style) }
 }
 
-#[test]
-fn an_episode_is_a_query_and_its_supports() {
-    let (model, scenes) = (model(), Benchmark::open("scenes", None).unwrap());
-    let test = EpisodeTest::new(&model, &scenes, &plan(EpisodeStyle::Pfenet, 3)).unwrap();
-    for episode in &test.runs()[0] {
-        let supports: Vec<Support> = episode
-            .supports
-            .iter()
-            .map(|&sample| {
-                let (image, mask) = test.support(sample, episode.class).unwrap();
-                let mask: Vec<bool> = mask.data.iter().map(|&label| label == 1).collect();
-                Support::from_mask("scene", image, &mask).unwrap()
-            })
-            .collect();
+/// What a test answers, from maps that it keeps, is what [`Model::find`] answers, which encodes everything anew.
+fn compare(model: &Model, scenes: &Benchmark, name: &str) {
+    let test = EpisodeTest::new(model, scenes, &plan(EpisodeStyle::Pfenet, 2)).unwrap();
+    // An image that was encoded as a query is now a support, and the other way round.
+    let swap = |episode: &Episode| {
+        let mut episode = episode.clone();
+        std::mem::swap(&mut episode.query, &mut episode.supports[0]);
+        episode
+    };
+    for episode in test.runs()[0].iter().flat_map(|episode| [episode.clone(), swap(episode)]) {
+        let support = |&sample: &usize| {
+            let (image, mask) = test.support(sample, episode.class).unwrap();
+            let mask: Vec<bool> = mask.data.iter().map(|&label| label == 1).collect();
+            Support::from_mask("scene", image, &mask).unwrap()
+        };
+        let supports: Vec<Support> = episode.supports.iter().map(support).collect();
         let query = scenes.dataset.image(episode.query).unwrap();
-        let answer = test.answer(episode).unwrap();
+        let answer = test.answer(&episode).unwrap();
         for (&shots, predicted) in test.shots().iter().zip(&answer.predicted) {
             let found = model.find("thing", &query, &supports[..shots]).unwrap();
-            assert_eq!(found.labels(), predicted, "{shots} shots");
+            assert_eq!(found.labels(), predicted, "{name}, {shots} shots");
         }
         assert_eq!((answer.truth.width, answer.truth.height), (128, 128), "scored at the image's own size");
+    }
+}
+
+#[test]
+fn an_episode_is_a_query_and_its_supports() {
+    compare(&model(), &Benchmark::open("scenes", None).unwrap(), "panet");
+}
+
+#[test]
+fn every_system_answers_episodes_from_what_is_kept() {
+    let scenes = Benchmark::open("scenes", None).unwrap();
+    for name in FEW_SHOT_NAMES {
+        compare(&system(name), &scenes, name);
     }
 }
 

@@ -232,6 +232,10 @@ impl Episodic for Asgnet {
         maps
     }
 
+    fn supports_as_queries(&self) -> bool {
+        true
+    }
+
     fn answer(&self, network: &Network, encoded: &Encoded<'_>) -> Tensor<4> {
         let guide = self.guide(encoded, self.iterations);
         upsample(self.enrich(network, &encoded.queries[0], &guide, false).scores, encoded.size)

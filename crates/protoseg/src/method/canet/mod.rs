@@ -188,6 +188,10 @@ impl Episodic for Canet {
         vec![encode(vision, &vision.network().method.canet().feature, images)]
     }
 
+    fn supports_as_queries(&self) -> bool {
+        true
+    }
+
     fn answer(&self, network: &Network, encoded: &Encoded<'_>) -> Tensor<4> {
         let comparison = &network.method.canet().comparison;
         let compared = self.compare(comparison, encoded);

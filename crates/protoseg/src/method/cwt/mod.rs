@@ -164,6 +164,10 @@ impl Episodic for Cwt {
         vec![vision.features(images)]
     }
 
+    fn supports_as_queries(&self) -> bool {
+        true
+    }
+
     fn answer(&self, network: &Network, encoded: &Encoded<'_>) -> Tensor<4> {
         let [_, dim, ..] = encoded.queries[0].dims();
         let start = draw(dim, &mut seed::stream(self.seed, &[]));

@@ -91,6 +91,10 @@ impl Episodic for Hsnet {
         vision.maps(images, &STAGES.map(Tap::Blocks))
     }
 
+    fn supports_as_queries(&self) -> bool {
+        true
+    }
+
     fn answer(&self, network: &Network, encoded: &Encoded<'_>) -> Tensor<4> {
         let mut shots = self.shots(network, encoded);
         if shots.len() == 1 { shots.swap_remove(0) } else { vote(&shots) }

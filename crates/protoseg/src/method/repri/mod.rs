@@ -136,6 +136,10 @@ impl Episodic for Repri {
         vec![vision.features(images)]
     }
 
+    fn supports_as_queries(&self) -> bool {
+        true
+    }
+
     fn answer(&self, _: &Network, encoded: &Encoded<'_>) -> Tensor<4> {
         let device = encoded.queries[0].device();
         let [.., height, width] = encoded.queries[0].dims();
