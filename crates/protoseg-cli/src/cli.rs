@@ -815,28 +815,33 @@ pub struct PrepareTo {
     pub json: bool,
 }
 
-/// Convert a checkpoint of the GFS-Seg reference implementation into a model file
+/// Convert a published checkpoint into a model file
+///
+/// Reads checkpoints of the GFS-Seg reference implementation, whose classes must be named, and of published few-shot
+/// systems (PANet, PFENet, CANet, SCL, CAPL, HSNet, ASGNet, RePRI, CWT, Mining), which are recognised by their keys.
 ///
 /// Reads .pth (zip or legacy) and .safetensors; nothing in the file is executed. Depth, stem and sizes are detected
 /// from the checkpoint. The model file holds weights, class names and preprocessing: it is all that prediction needs.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  protoseg import train_epoch_50.pth --size 473 -o model.safetensors \\\n    \
-    --base background,aeroplane,bicycle,bird --novel bus,car"
+    --base background,aeroplane,bicycle,bird --novel bus,car\n  \
+    protoseg import pfenet_resnet50_split0.pth -o pfenet.safetensors"
 )]
 pub struct Import {
     /// Checkpoint to read
     #[arg(value_name = "CKPT")]
     pub checkpoint: PathBuf,
-    /// Names of the base classes in the order of the classifier's rows; `background`, if present, must come first
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', required = true)]
+    /// Names of the base classes in the order of the classifier's rows; `background`, if present, must come first. Not
+    /// for few-shot systems
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub base: Vec<String>,
     /// Names of the novel classes, whose rows follow the base classes
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub novel: Vec<String>,
-    /// Side of the square canvas that images are resized to, as in the reference's evaluation
+    /// Side of the square canvas that images are resized to [default: 473, or as the few-shot system was published]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(8..=8192))]
-    pub size: u32,
+    pub size: Option<u32>,
     /// Model file to write
     #[arg(short, long, value_name = "MODEL")]
     pub output: PathBuf,

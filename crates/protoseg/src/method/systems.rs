@@ -1,5 +1,7 @@
 //! The published systems for episodes, by name.
 
+use protoseg_core::Fit;
+
 use super::{
     Method,
     asgnet::Asgnet,
@@ -81,6 +83,25 @@ impl Method {
     }
 
     /// CANet, or what is built on it.
+    /// Side of the images that a system is published with.
+    pub fn published_size(&self) -> usize {
+        match self {
+            Self::Hsnet(_) => 400,
+            Self::Panet(_) | Self::Repri(_) => 417,
+            _ if self.is_canet() => 321,
+            _ => 473,
+        }
+    }
+
+    /// How images reach the square that a system is published with.
+    pub fn published_fit(&self) -> Fit {
+        match self {
+            Self::Hsnet(_) | Self::Panet(_) => Fit::Squash,
+            _ if self.is_canet() => Fit::Squash,
+            _ => Fit::Letterbox,
+        }
+    }
+
     fn is_canet(&self) -> bool {
         matches!(self, Self::Canet(_) | Self::Scl(Scl { on: Base::Canet, .. }))
     }

@@ -25,7 +25,8 @@ use crate::{
     },
     network::{Network, Section},
     weights::{
-        Rename, TensorFile, WeightsError, assign, collect, for_each, import_gfsseg, shapes, write_safetensors,
+        Rename, TensorFile, WeightsError, assign, collect, for_each, import_few_shot, import_gfsseg, shapes,
+        write_safetensors,
     },
 };
 
@@ -198,6 +199,33 @@ impl Model {
         };
         manifest.check().map_err(|reason| ModelError::Manifest { path: path.to_path_buf(), reason })?;
         Ok(Self::new(manifest, network, device))
+    }
+
+    /// Reads a published checkpoint of a system for episodes, which its keys tell; nothing if they tell none. `size` is
+    /// the side of the canvas, by default the published one.
+    pub fn import_few_shot(
+        path: &Path,
+        size: Option<usize>,
+        device: &Device,
+    ) -> Result<Option<Self>, ModelError> {
+        let file = TensorFile::open(path)?;
+        let Some((network_config, method, network)) = import_few_shot(&file, device)? else {
+            return Ok(None);
+        };
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let origin = format!("imported from `{file}`, a checkpoint of {}", method.name());
+        let size = size.unwrap_or_else(|| method.published_size());
+        let manifest = Manifest {
+            format: Manifest::FORMAT,
+            preprocess: Preprocess { fit: method.published_fit(), ..network_config.encoder.preprocess(size) },
+            network: network_config,
+            // Such a system knows no class by name.
+            classes: Classes::new(&["background"], &[] as &[&str])?,
+            method,
+            training: Training { origin, ..Training::default() },
+        };
+        manifest.check().map_err(|reason| ModelError::Manifest { path: path.to_path_buf(), reason })?;
+        Ok(Some(Self::new(manifest, network, device)))
     }
 
     /// Writes the model file: whole or not at all.

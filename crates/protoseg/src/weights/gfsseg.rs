@@ -30,7 +30,7 @@ fn read_config(checkpoint: &TensorFile) -> Result<(NetworkConfig, Capl), Weights
     let &[rows, dim] = checkpoint.shape("main_proto").unwrap_or_default() else {
         return Err(checkpoint.layout_error(
             "it is not a GFS-Seg checkpoint: `main_proto` is missing\n\
-             hint: only models of the reference implementation can be imported; \
+             hint: models of the reference implementation and of published few-shot systems can be imported; \
              a backbone alone is something to start training from",
         ));
     };
