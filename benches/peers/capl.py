@@ -231,12 +231,12 @@ def splitmix_u(name, n):
 
 
 @torch.no_grad()
-def splitmix_fill(model):
+def splitmix_fill(model, seed=''):
     for k, t in model.state_dict().items():
         if k.endswith('num_batches_tracked'):
             t.zero_()
             continue
-        u = torch.from_numpy(splitmix_u(k, t.numel())).view(t.shape).to(t.dtype)
+        u = torch.from_numpy(splitmix_u(seed + k, t.numel())).view(t.shape).to(t.dtype)
         if k.endswith('running_mean'): v = 0.1 * u
         elif k.endswith('running_var'): v = 1 + 0.5 * u
         elif k.endswith('proto'): v = u
