@@ -78,7 +78,7 @@ class PFENet(nn.Module):
         query = query.view(b, 1, c, h * w)
         dots = query.transpose(2, 3) @ support                               # [b, k, query cells, support cells]
         norms = query.norm(dim=2).unsqueeze(-1) * support.norm(dim=2).unsqueeze(-2)
-        best = (dots / (norms + 1e-7)).amax(-1)
+        best = dots.div_(norms.add_(1e-7)).amax(-1)
         low, high = best.amin(-1, True), best.amax(-1, True)
         return ((best - low) / (high - low + 1e-7)).view(b, -1, h, w).mean(1, True)
 
@@ -360,7 +360,7 @@ def main():
         return worker(args.worker, int(args.shots), args.threads, args.runs)
     rows = [measure(args, model, int(shots)) for model in args.models.split(",") for shots in args.shots.split(",")]
     print(f"{time.strftime('%Y-%m-%d')}, {platform.machine()}, {os.cpu_count()} CPUs, {args.threads} threads, PyTorch {torch.__version__} eager, "
-          f"medians of {args.rounds} rounds of {args.runs} episodes\n")
+          f"medians of {args.rounds} rounds, {args.runs} timed per process\n")
     print("| model | size | shots | protoseg ms | PyTorch ms | PyTorch / protoseg | least of a round | protoseg MiB | PyTorch MiB |")
     print("|---|---|---|---|---|---|---|---|---|")
     print("\n".join(rows))
