@@ -1,5 +1,6 @@
 //! Centre-pivot 4D convolutions after the first: channels of a pair lie together.
 
+use burn::{module::Param, tensor::Tensor};
 use protoseg_kernels::{
     Activation,
     channels_last::{PackedConv, Panels},
@@ -99,9 +100,7 @@ pub fn both_biases(block: &PivotBlock) -> Vec<f32> {
 
 /// A block's normalisation.
 pub fn norm(block: &PivotBlock) -> GroupNorm {
-    let values = |param: &burn::module::Param<burn::tensor::Tensor<1>>| {
-        param.val().try_into_vec_as().expect("weights are f32")
-    };
+    let values = |param: &Param<Tensor<1>>| param.val().try_into_vec_as().expect("weights are f32");
     GroupNorm {
         groups: GROUPS,
         weight: values(&block.norm.weight),

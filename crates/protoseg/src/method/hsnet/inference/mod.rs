@@ -25,6 +25,7 @@ use self::{
 };
 use super::{
     HsnetWeights,
+    centre_pivot::PivotBlock,
     learner::{STAGES, nearest_cells},
 };
 use crate::{
@@ -80,7 +81,7 @@ fn size(maps: &[Tensor<4>]) -> [usize; 2] {
 }
 
 /// One image of every map.
-fn images<'a>(maps: &'a [Values], image: usize, of: usize) -> Vec<&'a [f32]> {
+fn images(maps: &[Values], image: usize, of: usize) -> Vec<&[f32]> {
     maps.iter().map(|map| &map[image * (map.len() / of)..][..map.len() / of]).collect()
 }
 
@@ -120,21 +121,19 @@ impl Learner {
             let rest = rest.par_iter().map(|block| Block::new(block, sizes[index])).collect();
             (FirstBlock::new(first), rest)
         });
-        let mix = |blocks: &[super::centre_pivot::PivotBlock], size| {
-            blocks.par_iter().map(|block| Block::new(block, size)).collect()
-        };
+        let mix =
+            |blocks: &[PivotBlock], size| blocks.par_iter().map(|block| Block::new(block, size)).collect();
         let size = sizes[0];
         let large = [2 * size[1]; 2];
-        let conv = |conv: &Conv2d, size, activation| pack(conv, size, activation);
         Self {
             squeezes,
             mix43: mix(&weights.mix43, sizes[1]),
             mix32: mix(&weights.mix32, size),
             decoder: [
-                conv(&weights.decoder1[0], size, Activation::Relu),
-                conv(&weights.decoder1[1], size, Activation::Relu),
-                conv(&weights.decoder2[0], large, Activation::Relu),
-                conv(&weights.decoder2[1], large, Activation::None),
+                pack(&weights.decoder1[0], size, Activation::Relu),
+                pack(&weights.decoder1[1], size, Activation::Relu),
+                pack(&weights.decoder2[0], large, Activation::Relu),
+                pack(&weights.decoder2[1], large, Activation::None),
             ],
             size,
         }
