@@ -155,7 +155,10 @@ fn modules_of_the_library_keep_to_their_rooms() {
     let low = ["bridge", "nn", "encoder", "decoder", "graph", "inference", "method", "weights"];
     for (room, forbidden) in rules {
         let sources = sources(&repository().join("crates/protoseg/src").join(room));
-        for path in sources.into_iter().filter(|path| !path.ends_with("tests.rs") && !path.ends_with("method/vision.rs")) {
+        for path in sources
+            .into_iter()
+            .filter(|path| !path.ends_with("tests.rs") && !path.ends_with("method/vision.rs"))
+        {
             let text = fs::read_to_string(&path).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap();
             let uses = code.split("use crate::").skip(1).map(|rest| rest.split(';').next().unwrap());

@@ -1,6 +1,6 @@
 //! Systems for episodes in the generalized setting: the vectors of all base and novel classes are fed for every query.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map::Entry};
 
 use burn::tensor::Tensor;
 use protoseg_core::{Confusion, IGNORE, Remap, RowMap, ScoreGrid, Scores};
@@ -76,8 +76,8 @@ pub(super) fn evaluate(
     // What each support gives, once; then the vectors of every draw.
     let mut remembered: HashMap<(usize, u16), Tensor<2>> = HashMap::new();
     for (sample, row) in draws.iter().flat_map(|draw| draw.shots(usize::MAX, n_base as u16)) {
-        if !remembered.contains_key(&(sample, row)) {
-            remembered.insert((sample, row), feeding.support_vectors(sample, row)?);
+        if let Entry::Vacant(entry) = remembered.entry((sample, row)) {
+            entry.insert(feeding.support_vectors(sample, row)?);
         }
     }
     let (mut novel, mut cells) = (Vec::new(), Vec::new());
