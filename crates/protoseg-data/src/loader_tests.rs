@@ -83,6 +83,17 @@ fn an_epoch_holds_every_item_once_and_epochs_differ() {
 }
 
 #[test]
+fn a_short_epoch_is_the_beginning_of_the_whole_one() {
+    let whole = run(options(2), &[], 4, 0);
+    let short = loader(options(2), &[]).take(21).unwrap();
+    assert_eq!(short.batches_per_epoch(), 5);
+    let batches: Batches = short.epoch(4, 1).collect();
+    assert_eq!(batches[..], whole[1..5]);
+    assert_eq!(loader(options(2), &[]).take(500).unwrap().batches_per_epoch(), 12);
+    assert!(loader(options(2), &[]).take(3).is_err());
+}
+
+#[test]
 fn an_error_stops_at_its_own_batch_with_its_message() {
     let in_order = LoaderOptions { shuffle: false, ..options(4) };
     let batches = run(in_order, &[13], 0, 0);
