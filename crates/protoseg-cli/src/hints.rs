@@ -62,6 +62,7 @@ fn of_evaluate(error: &EvaluateError) -> Option<String> {
         EvaluateError::Register(error) => of_register(error),
         EvaluateError::Model(error) => of_model(error),
         EvaluateError::NoImages { .. } => Some("check it with `protoseg data check`".to_string()),
+        EvaluateError::NotFed { .. } => Some("`protoseg episodes` evaluates it".to_string()),
         _ => None,
     }
 }

@@ -125,6 +125,13 @@ impl Network {
         graph.run(input, &outputs)
     }
 
+    /// What a part that begins with an image costs for one of this side, and `[height, width, channels]` of its maps.
+    pub(crate) fn section_cost(&self, section: &Section, side: usize) -> (u64, Vec<[usize; 3]>) {
+        let (graph, outputs) = self.section(section);
+        let shapes = graph.shapes([side, side, 3]);
+        (graph.plain_macs(&shapes, &outputs), outputs.iter().map(|&node| shapes[node]).collect())
+    }
+
     /// Multiply-accumulates of F at this input size: as the paper states the network, and as computed here, with the
     /// pyramid shortcut.
     pub fn macs(&self, size: [usize; 2]) -> Macs {

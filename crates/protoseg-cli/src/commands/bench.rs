@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use anyhow::{Result, bail};
-use protoseg::{config::NetworkConfig, inference::StepProfile, model::Model};
+use protoseg::{config::NetworkConfig, inference::StepProfile, method::cost::episode_macs, model::Model};
 use protoseg_data::peak_memory;
 use protoseg_kernels::peak_flops;
 use serde::Serialize;
@@ -57,7 +57,10 @@ struct Register {
 struct Episodes {
     method: String,
     shots: usize,
-    /// The whole episode.
+    parameters: usize,
+    /// Of the whole episode, as the system is published.
+    gmac: f64,
+    /// Of the whole episode.
     milliseconds: f64,
     encode_milliseconds: f64,
     answer_milliseconds: f64,
@@ -178,9 +181,13 @@ fn episodes(model: &Model, method: &str, shots: usize, runs: usize, json: bool) 
     let bar = Bar::new("episodes");
     let times = measure::episodes(model, shots, runs, |done| bar.show(done, runs));
     drop(bar);
+    let macs = episode_macs(model.network(), &model.manifest().method, size(model), shots)
+        .expect("the model is of a few-shot system");
     let details = Episodes {
         method: method.to_string(),
         shots,
+        parameters: model.parameters(),
+        gmac: macs as f64 / 1e9,
         milliseconds: ms(times.total.median()),
         encode_milliseconds: ms(times.encode.median()),
         answer_milliseconds: ms(times.answer.median()),
@@ -190,11 +197,13 @@ fn episodes(model: &Model, method: &str, shots: usize, runs: usize, json: bool) 
         return output::json(&report);
     }
     head(&report)?;
-    let Episodes { milliseconds, encode_milliseconds, answer_milliseconds, .. } = report.details;
+    let Episodes { parameters, gmac, milliseconds, encode_milliseconds, answer_milliseconds, .. } =
+        report.details;
     let supports = if shots == 1 { "1 support".to_string() } else { format!("{shots} supports") };
     output::line(format!(
         "an episode of {method} with {supports}: {milliseconds:.1} ms (encoding {encode_milliseconds:.1}, answer {answer_milliseconds:.1})"
     ))?;
+    output::line(format!("{:.1} M parameters, {gmac:.1} GMAC", parameters as f64 / 1e6))?;
     tail(&report)
 }
 

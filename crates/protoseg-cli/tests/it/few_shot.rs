@@ -1,6 +1,6 @@
 //! Episodes and single queries, start to end, with a tiny few-shot model of random weights.
 
-use std::{fs, path::PathBuf};
+use std::{fs, ops::Deref};
 
 use protoseg::{
     config::NetworkConfig,
@@ -11,6 +11,7 @@ use protoseg::{
     method::{
         Method,
         capl::{Ablation, Capl, Preset},
+        few_shot,
         panet::Panet,
     },
     model::{Manifest, Model, Training},
@@ -21,14 +22,22 @@ use protoseg_data::{
 };
 use serde_json::Value;
 
-use crate::run::{Answer, protoseg_in};
+use crate::run::Folder;
 
 /// A folder with a model that answers episodes, one that does not, and photos with masks.
-struct Desk(tempfile::TempDir);
+struct Desk(Folder);
+
+impl Deref for Desk {
+    type Target = Folder;
+
+    fn deref(&self) -> &Folder {
+        &self.0
+    }
+}
 
 impl Desk {
     fn new() -> Self {
-        let desk = Self(tempfile::tempdir().unwrap());
+        let desk = Self(Folder::new());
         desk.save("model.safetensors", Method::Panet(Panet::default()));
         let capl = Capl::new(Ablation::Capl, Preset::Reference.options(), 2, false);
         desk.save("generalized.safetensors", Method::Capl(capl));
@@ -44,43 +53,36 @@ impl Desk {
         desk
     }
 
+    /// A model of a published system, with random weights.
+    fn save_system(&self, system: &str) {
+        let method = few_shot(system).unwrap();
+        let encoder = ResNetConfig { width: 0.125, ..ResNetConfig::new(10) };
+        let network = method.published_network(EncoderConfig::ResNet(encoder));
+        self.save_network(&format!("{system}.safetensors"), method, network);
+    }
+
     fn save(&self, name: &str, method: Method) {
-        cpu().seed(3);
         let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.125, ..ResNetConfig::new(10) });
+        let network = NetworkConfig {
+            dim: encoder.channels()[1],
+            encoder,
+            decoder: DecoderKind::Identity,
+            ..NetworkConfig::pspnet(10)
+        };
+        self.save_network(name, method, network);
+    }
+
+    fn save_network(&self, name: &str, method: Method, network: NetworkConfig) {
+        cpu().seed(3);
         let manifest = Manifest {
             format: Manifest::FORMAT,
-            network: NetworkConfig {
-                dim: encoder.channels()[1],
-                encoder,
-                decoder: DecoderKind::Identity,
-                ..NetworkConfig::pspnet(10)
-            },
+            network,
             classes: Classes::new(&["background", "cow"], &[]).unwrap(),
             method,
             preprocess: Preprocess::imagenet(65),
             training: Training { origin: "random weights".to_string(), ..Training::default() },
         };
         Model::random(manifest, &cpu()).unwrap().save(self.path(name)).unwrap();
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn run(&self, command: &str) -> Answer {
-        protoseg_in(self.0.path(), command.split_whitespace())
-    }
-
-    fn done(&self, command: &str) -> String {
-        let answer = self.run(command);
-        assert_eq!(answer.code, 0, "`protoseg {command}`: {}", answer.stderr);
-        answer.stdout
-    }
-
-    fn refused(&self, command: &str) -> String {
-        let answer = self.run(command);
-        assert_eq!(answer.code, 1, "`protoseg {command}` ended with {}: {}", answer.code, answer.stderr);
-        answer.stderr
     }
 
     fn json(&self, command: &str) -> Value {
@@ -125,7 +127,7 @@ fn episodes_are_scored_saved_and_replayed() {
     assert_eq!(again["rows"], drawn["rows"]);
     let mut alone = std::process::Command::new(env!("CARGO_BIN_EXE_protoseg"));
     let args = format!("{ASK} --list list.json --shots 1,2 --json");
-    alone.current_dir(desk.0.path()).args(args.split_whitespace()).env("RAYON_NUM_THREADS", "1");
+    alone.current_dir(desk.path("")).args(args.split_whitespace()).env("RAYON_NUM_THREADS", "1");
     let alone: Value = serde_json::from_slice(&alone.output().unwrap().stdout).unwrap();
     assert_eq!(alone["rows"], drawn["rows"]);
 
@@ -227,4 +229,30 @@ fn a_query_that_cannot_be_answered_is_refused() {
     );
     assert!(segment("model.safetensors", "photo1.png").contains("names no mask"));
     assert!(!desk.path("found.png").exists());
+}
+
+#[test]
+fn in_the_generalized_setting_all_classes_are_fed_or_the_reason_is_said() {
+    let desk = Desk::new();
+    let ask = |model: &str| {
+        format!(
+            "eval --model {model}.safetensors --data scenes --fold 1 --shots 1,2 --seeds 123 --limit 4 -o {model} --json"
+        )
+    };
+    for system in ["panet", "pfenet"] {
+        desk.save_system(system);
+        let results = desk.json(&ask(system));
+        let rows = results["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 2, "{results}");
+        assert_eq!(rows[0]["variant"], system);
+        let classes = results["classes"].as_array().unwrap().len();
+        assert_eq!(rows[1]["confusion"].as_array().unwrap().len(), classes);
+        let pixels = rows[1]["pixel_accuracy"]["mean"].as_f64().unwrap();
+        assert!((0.0..=100.0).contains(&pixels), "{pixels}");
+        assert!(desk.path(system).join("report.html").exists());
+    }
+    desk.save_system("hsnet");
+    let error = desk.refused(&ask("hsnet"));
+    assert!(error.contains("`hsnet` cannot take part in the generalized setting"), "{error}");
+    assert!(error.contains("no prototype") && error.contains("protoseg episodes"), "{error}");
 }

@@ -114,3 +114,38 @@ fn info_on_something_else_says_so() {
         info.stderr
     );
 }
+
+#[test]
+#[cfg_attr(not(has_shared), ignore = "needs ../shared beside the repository")]
+fn a_few_shot_checkpoint_is_recognised_by_its_keys_and_needs_no_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let write = |name: &str, keys: &[(String, Vec<usize>)]| {
+        write_generated(keys, |key| format!("module.{key}"), &path(name));
+    };
+    let import = |checkpoint: &str, model: &str| {
+        let (checkpoint, model) = (path(checkpoint), path(model));
+        protoseg(["import", checkpoint.to_str().unwrap(), "-o", model.to_str().unwrap()])
+    };
+    let mut keys = read_keys(&shared("golden/fs_mining_keys.tsv"));
+    write("whole.safetensors", &keys);
+    let done = import("whole.safetensors", "model.safetensors");
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(done.stdout.contains("mining, a few-shot system"), "{}", done.stdout);
+    assert!(done.stdout.contains("next: protoseg segment --model"), "{}", done.stdout);
+    let info = protoseg(["info", path("model.safetensors").to_str().unwrap()]);
+    assert!(info.stdout.contains("without layer4") && info.stdout.contains("mining"), "{}", info.stdout);
+
+    keys.retain(|(name, _)| name != "backbone.layer2.1.conv2.weight");
+    write("damaged.safetensors", &keys);
+    let damaged = import("damaged.safetensors", "other.safetensors");
+    assert_eq!(damaged.code, 1);
+    assert!(damaged.stderr.contains("encoder.layer2.1.conv2.weight"), "{}", damaged.stderr);
+
+    keys.retain(|(name, _)| name.contains("layer2"));
+    write("strange.safetensors", &keys);
+    let strange = import("strange.safetensors", "other.safetensors");
+    assert_eq!(strange.code, 1);
+    assert!(strange.stderr.contains("no few-shot system that is known"), "{}", strange.stderr);
+    assert!(!path("other.safetensors").exists());
+}

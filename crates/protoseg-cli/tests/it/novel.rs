@@ -1,10 +1,7 @@
 //! Registering classes, changing packs, predicting and evaluating, start to end, with a tiny model of random weights.
 //! What it predicts is of no worth, but it is the same for the same classes.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, ops::Deref, path::Path};
 
 use protoseg::{
     config::NetworkConfig,
@@ -23,16 +20,24 @@ use protoseg_data::{
     picture::{read_image, write_image},
 };
 
-use crate::run::{Answer, protoseg_in};
+use crate::run::Folder;
 
 const SIZE: usize = 65;
 
 /// A folder with a model, photos and masks in it.
-struct Desk(tempfile::TempDir);
+struct Desk(Folder);
+
+impl Deref for Desk {
+    type Target = Folder;
+
+    fn deref(&self) -> &Folder {
+        &self.0
+    }
+}
 
 impl Desk {
     fn new() -> Self {
-        let desk = Self(tempfile::tempdir().unwrap());
+        let desk = Self(Folder::new());
         save_model(&desk.path("model.safetensors"), 11);
         for (photo, (width, height)) in [(80, 60), (50, 90), (64, 64), (33, 21)].into_iter().enumerate() {
             let colour = |at: usize| {
@@ -47,27 +52,6 @@ impl Desk {
             write_index_mask(&desk.path(&format!("mask{photo}.png")), &mask).unwrap();
         }
         desk
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn run(&self, command: &str) -> Answer {
-        protoseg_in(self.0.path(), command.split_whitespace())
-    }
-
-    fn done(&self, command: &str) -> String {
-        let answer = self.run(command);
-        assert_eq!(answer.code, 0, "`protoseg {command}`: {}", answer.stderr);
-        answer.stdout
-    }
-
-    /// The error of a command that leaves nothing behind it.
-    fn refused(&self, command: &str) -> String {
-        let answer = self.run(command);
-        assert_eq!(answer.code, 1, "`protoseg {command}` ended with {}: {}", answer.code, answer.stderr);
-        answer.stderr
     }
 
     fn register(&self, classes: &str, pack: &str) {
@@ -333,12 +317,12 @@ fn a_full_disk_is_an_error_that_names_the_file_and_loses_nothing() {
     let desk = Desk::new();
     desk.register(DUCK, "my.pack");
     let before = fs::read(desk.path("my.pack")).unwrap();
-    let count = || fs::read_dir(desk.0.path()).unwrap().count();
+    let count = || fs::read_dir(desk.path("")).unwrap().count();
     let files = count();
     let refused = |command: &str| {
         let script = "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\"";
         let mut shell = std::process::Command::new("sh");
-        shell.current_dir(desk.0.path()).args(["-c", script, env!("CARGO_BIN_EXE_protoseg")]);
+        shell.current_dir(desk.path("")).args(["-c", script, env!("CARGO_BIN_EXE_protoseg")]);
         let output = shell.args(command.split_whitespace()).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "`protoseg {command}`");
         String::from_utf8(output.stderr).unwrap()

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -26,6 +26,37 @@ pub fn protoseg_in<S: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Item 
         code: status.code().expect("it was not killed"),
         stdout: String::from_utf8(stdout).unwrap(),
         stderr: String::from_utf8(stderr).unwrap(),
+    }
+}
+
+/// A folder to run commands in.
+pub struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn run(&self, command: &str) -> Answer {
+        protoseg_in(self.0.path(), command.split_whitespace())
+    }
+
+    /// What a command that succeeds prints.
+    pub fn done(&self, command: &str) -> String {
+        let answer = self.run(command);
+        assert_eq!(answer.code, 0, "`protoseg {command}`: {}", answer.stderr);
+        answer.stdout
+    }
+
+    /// The error of a command that is refused.
+    pub fn refused(&self, command: &str) -> String {
+        let answer = self.run(command);
+        assert_eq!(answer.code, 1, "`protoseg {command}` ended with {}: {}", answer.code, answer.stderr);
+        answer.stderr
     }
 }
 

@@ -1,7 +1,7 @@
 //! The examples in docs/formats.md are read as they are printed there.
 
 use protoseg_core::{ClassId, IGNORE, IdMap, NovelPixels};
-use protoseg_data::{Benchmark, SupportFiles, read_supports, resolve_supports};
+use protoseg_data::{Benchmark, SupportFiles, read_episodes, read_supports, resolve_supports};
 
 use crate::fixture::{Folder, gradient, scene};
 
@@ -49,7 +49,7 @@ fn the_examples_in_toml_open() {
 #[test]
 fn the_example_of_supports_resolves() {
     let [toml, _] = blocks("toml")[..] else { panic!("two examples") };
-    let [json, by_hand] = blocks("json")[..] else { panic!("two examples") };
+    let [json, by_hand, _] = blocks("json")[..] else { panic!("three examples") };
     let folder = farm();
     let examples = SupportFiles::read_json(&folder.write("by-hand.json", by_hand)).unwrap();
     assert_eq!((examples.len(), examples[1].value, examples[1].base_labels), (2, Some(17), true));
@@ -58,4 +58,11 @@ fn the_example_of_supports_resolves() {
     let list = read_supports(&folder.write("supports.json", json)).unwrap();
     assert_eq!(list.min_pixels, Some(farm.min_support_pixels));
     assert_eq!(resolve_supports(farm.dataset.as_ref(), &farm.folds[0], &list).unwrap(), [[0]]);
+}
+
+#[test]
+fn the_example_of_episodes_is_read() {
+    let [.., json] = blocks("json")[..] else { panic!("an example") };
+    let list = read_episodes(&Folder::new().write("episodes.json", json)).unwrap();
+    assert_eq!((list.shots, list.runs.len(), list.runs[0].episodes[0].class.as_str()), (2, 1, "duck"));
 }

@@ -125,20 +125,7 @@ pub(super) fn evaluate(
         each(&EvaluatedImage { name, image: &image, truth: &truth, predicted: &predicted });
     }
     progress(total, total);
-    for cell in &mut cells {
-        cell.scores = Scores::of(&cell.counts, &setting.classes, plan.protocol);
-    }
-    Ok(Evaluated {
-        split: setting.split.to_string(),
-        support_split: setting.support_split.to_string(),
-        images: queries.len(),
-        of: all.len(),
-        min_pixels: draw::min_pixels(plan, benchmark),
-        size: model.preprocess().size,
-        supports: draws.into_iter().map(|draw| draw.list).collect(),
-        cells,
-        classes: setting.classes,
-    })
+    Ok(setting.finish(model, benchmark, plan, draws, cells, [queries.len(), all.len()]))
 }
 
 impl BaseVectors {

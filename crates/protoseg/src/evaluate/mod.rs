@@ -128,20 +128,7 @@ pub fn evaluate(
         each(&EvaluatedImage { name, image: &image, truth: &truth, predicted: &predicted });
     }
     progress(queries.len(), queries.len());
-    for cell in &mut cells {
-        cell.scores = Scores::of(&cell.counts, &setting.classes, plan.protocol);
-    }
-    Ok(Evaluated {
-        split: setting.split.to_string(),
-        support_split: setting.support_split.to_string(),
-        images: queries.len(),
-        of: all.len(),
-        min_pixels: draw::min_pixels(plan, benchmark),
-        size: model.preprocess().size,
-        supports: draws.into_iter().map(|draw| draw.list).collect(),
-        cells,
-        classes: setting.classes,
-    })
+    Ok(setting.finish(model, benchmark, plan, draws, cells, [queries.len(), all.len()]))
 }
 
 /// The fold and the splits of an evaluation.
@@ -169,6 +156,32 @@ impl<'a> Setting<'a> {
             .ok_or_else(|| EvaluateError::NoSplit { data: data(), train: train.to_string() })?;
         let support_split = if plan.protocol.takes_supports_from_val() { split } else { train };
         Ok(Self { fold, classes, split, support_split })
+    }
+
+    /// The result of cells that have counted `evaluated` of `of` images.
+    fn finish(
+        self,
+        model: &Model,
+        benchmark: &Benchmark,
+        plan: &Evaluation,
+        draws: Vec<Draw>,
+        mut cells: Vec<Cell>,
+        [evaluated, of]: [usize; 2],
+    ) -> Evaluated {
+        for cell in &mut cells {
+            cell.scores = Scores::of(&cell.counts, &self.classes, plan.protocol);
+        }
+        Evaluated {
+            split: self.split.to_string(),
+            support_split: self.support_split.to_string(),
+            images: evaluated,
+            of,
+            min_pixels: draw::min_pixels(plan, benchmark),
+            size: model.preprocess().size,
+            supports: draws.into_iter().map(|draw| draw.list).collect(),
+            cells,
+            classes: self.classes,
+        }
     }
 }
 

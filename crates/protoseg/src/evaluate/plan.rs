@@ -105,9 +105,7 @@ pub enum EvaluateError {
         split: String,
     },
     /// A system for episodes that cannot be fed all classes.
-    #[error(
-        "`{method}` cannot take part in the generalized setting: {reason}\nhint: evaluate it on episodes instead"
-    )]
+    #[error("`{method}` cannot take part in the generalized setting: {reason}")]
     NotFed {
         /// The system.
         method: String,

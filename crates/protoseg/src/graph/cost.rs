@@ -1,6 +1,11 @@
 //! What a forward pass costs.
 
-use super::{Graph, Node, Op, fuse::Work, fuse::fuse, pyramid, shape::conv_shape};
+use super::{
+    Graph, Node, Op, PerNode,
+    fuse::{Work, fuse},
+    pyramid,
+    shape::{MapShape, conv_shape},
+};
 
 /// Multiply-accumulates of one image's features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,15 +17,20 @@ pub struct Macs {
 }
 
 impl Graph<'_> {
-    /// What `output` costs for an image of `[height, width]`.
-    pub fn macs(&self, [height, width]: [usize; 2], output: Node) -> Macs {
-        let shapes = self.shapes([height, width, 3]);
-        let needed = self.needed(&[output]);
-        let plain = self.ids().filter(|&node| needed[node]).map(|node| match self.entry(node).op {
+    /// What outputs cost for maps of these shapes, as the network is written.
+    pub fn plain_macs(&self, shapes: &PerNode<MapShape>, outputs: &[Node]) -> u64 {
+        let needed = self.needed(outputs);
+        let macs = self.ids().filter(|&node| needed[node]).map(|node| match self.entry(node).op {
             Op::Conv(conv) => conv_shape(conv, shapes[self.entry(node).inputs[0]]).macs(),
             _ => 0,
         });
-        let plain = plain.sum();
+        macs.sum()
+    }
+
+    /// What `output` costs for an image of `[height, width]`.
+    pub fn macs(&self, [height, width]: [usize; 2], output: Node) -> Macs {
+        let shapes = self.shapes([height, width, 3]);
+        let plain = self.plain_macs(&shapes, &[output]);
         let saved = fuse(self, &[output]).into_iter().map(|step| match step.work {
             Work::Layer(layer) => layer.pyramid.map_or(0, |pyramid| {
                 let [height, width, to] = shapes[step.output];

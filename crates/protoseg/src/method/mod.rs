@@ -18,6 +18,7 @@ pub mod capl;
 pub mod capl_few_shot;
 pub mod cells;
 pub mod cosine;
+pub mod cost;
 pub mod cwt;
 mod episodic;
 mod fed;

@@ -1,10 +1,10 @@
 //! The report of episodes: scores, a bar per class, and pictures of the best, middle and worst episodes.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use protoseg_core::{Classes, Image, RowMap};
 use protoseg_data::fit_image;
 
-use super::{STYLE, chip, pictures::figure, section};
+use super::{chip, page, pictures::figure, section};
 use crate::{
     episodes::{AnsweredEpisode, EpisodeResults, EpisodeTest, EpisodesError},
     picture::Palette,
@@ -25,33 +25,15 @@ pub fn episodes_html(test: &EpisodeTest<'_>, results: &EpisodeResults) -> Result
         let strips = chosen.into_iter().map(|episode| strip(test, results, episode));
         groups.push((name, strips.collect::<Result<Vec<Markup>, _>>()?));
     }
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "protoseg: " (title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                main {
-                    h1 { (title) }
-                    p.lead { (results.headline()) "." }
-                    @for note in &results.notes {
-                        p.note { "Note: " (note) "." }
-                    }
-                    (section("Results", table(&EpisodeResults::TITLES.map(str::to_string), &results.table())))
-                    (section("Each class", class_bars(results)))
-                    @for (name, strips) in groups {
-                        (section(name, html! { @for strip in strips { (strip) } }))
-                    }
-                    (footer(results))
-                }
-            }
+    let content = html! {
+        (section("Results", table(&EpisodeResults::TITLES.map(str::to_string), &results.table())))
+        (section("Each class", class_bars(results)))
+        @for (name, strips) in groups {
+            (section(name, html! { @for strip in strips { (strip) } }))
         }
+        (footer(results))
     };
-    Ok(page.into_string() + "\n")
+    Ok(page(&title, &results.headline(), &results.notes, content))
 }
 
 /// Episodes of the first run by their IoU at the most shots. A pair of class and query is shown once.

@@ -47,36 +47,44 @@ impl HtmlReport {
         let title = format!("{} fold {}", results.data, results.fold);
         let supports = pictures::supports(evaluated, benchmark, &palette)?;
         let comparison = pictures::comparison(&self.strips, &palette)?;
-        let page = html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    title { "protoseg: " (title) }
-                    style { (PreEscaped(STYLE)) }
-                }
-                body {
-                    main {
-                        h1 { (title) }
-                        p.lead { (results.headline()) "." }
-                        @for note in results.notes() {
-                            p.note { "Note: " (note) "." }
-                        }
-                        (section("Results", tables::results(results)))
-                        (section("Each class", tables::class_bars(results, &palette)))
-                        (section("Supports", supports))
-                        (section("Comparison", comparison))
-                        @if let Some(row) = results.shown_rows().last() {
-                            (section("Confusion", tables::confusion(row, &palette)))
-                        }
-                        (footer(results))
+        let content = html! {
+            (section("Results", tables::results(results)))
+            (section("Each class", tables::class_bars(results, &palette)))
+            (section("Supports", supports))
+            (section("Comparison", comparison))
+            @if let Some(row) = results.shown_rows().last() {
+                (section("Confusion", tables::confusion(row, &palette)))
+            }
+            (footer(results))
+        };
+        Ok(page(&title, &results.headline(), &results.notes(), content))
+    }
+}
+
+/// A page of its own: a title, what was evaluated, notes, and the rest.
+fn page(title: &str, lead: &str, notes: &[String], content: Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "protoseg: " (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    h1 { (title) }
+                    p.lead { (lead) "." }
+                    @for note in notes {
+                        p.note { "Note: " (note) "." }
                     }
+                    (content)
                 }
             }
-        };
-        Ok(page.into_string() + "\n")
-    }
+        }
+    };
+    page.into_string() + "\n"
 }
 
 fn section(title: &str, content: Markup) -> Markup {

@@ -10,7 +10,7 @@ mod fixture;
 mod golden;
 mod inference;
 mod model_file;
-
+mod overfit;
 mod parity;
 mod pretrained;
 mod step;

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The stages whose blocks are correlated, finest first.
-pub(super) const STAGES: [usize; 3] = [2, 3, 4];
+pub(in crate::method) const STAGES: [usize; 3] = [2, 3, 4];
 /// Channels after each block of a squeeze.
 const CHANNELS: [usize; 3] = [16, 64, 128];
 
