@@ -10,7 +10,7 @@
 //! 4. 20 times the cosine with the refined ones, mean over the shots. Where step 1 finds no pixel of the class, its own
 //!    scores stay.
 //!
-//! On PANet that is the answer. On PFENet its softmax is the prior of the [`fem`](super::fem), which has no inner scores.
+//! On PANet that is the answer. On PFENet its softmax is the prior of the [`fem`], which has no inner scores.
 //! s, q and a are means of raw features on the features' grid; only step 1 takes them at unit length and under masks of
 //! full size. Paper and text leave that open; the golden data of the reference decides it.
 //!

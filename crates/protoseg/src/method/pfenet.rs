@@ -2,7 +2,7 @@
 //!
 //! The encoder is frozen. Layers 3 and 2, concatenated, go through a 1x1 of 256 channels, one for queries and one for
 //! supports; the support's vector is the masked average of its map, the mean over the shots. Layer 4 makes the
-//! [`prior`](super::prior). The [`fem`](super::fem) compares query and vector on four grids.
+//! [`prior`](super::prior). The [`fem`] compares query and vector on four grids.
 //!
 //! Without `prior` the network has no channel for it. That is how it takes part in the generalized setting, where a
 //! class is a vector and no image.

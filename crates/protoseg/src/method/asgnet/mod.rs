@@ -4,7 +4,7 @@
 //! supports share. The support's cells gather around [`seeds`] in its mask ([`clustering`]); a small mask has one centre,
 //! its average. The centres of all shots make one list: that is the rule for several shots. Each place of the query
 //! takes the centre with the best cosine as its guide, and the sum of all cosines as probability. The
-//! [`fem`](super::fem) sees query, guide and probability on four grids.
+//! [`fem`] sees query, guide and probability on four grids.
 //!
 //! No gradient flows through the centres, as published: the 1x1 learns by the query alone.
 //!
