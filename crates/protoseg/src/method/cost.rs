@@ -2,7 +2,7 @@
 //! shared or left out here.
 //!
 //! Convolutions and products of many cells are counted. Averages under masks, and cosines with one or two prototypes,
-//! are not: they are less than a thousandth.
+//! are not: they are small beside these.
 
 use burn::{module::Param, nn::conv::Conv2d, tensor::Tensor};
 

@@ -1,6 +1,6 @@
 //! PFENet's training-free prior: how alike each place of the query is to the most alike place of the support.
 //!
-//! Both maps are of the encoder's last layer. Features of the support are masked, so places beside the class score
+//! Both maps are of the encoder's last layer. Features of the support are masked, so places outside the class score
 //! zero. The best cosine of each place of the query is stretched so that every image has a 0 and (nearly) a 1.
 
 use burn::tensor::{Int, Tensor, TensorData};
@@ -29,7 +29,7 @@ pub fn prior(queries: Tensor<4>, supports: Tensor<4>) -> Tensor<4> {
 }
 
 /// The best cosine of every cell of the query with any cell of the support: `[d, q]` and `[d, s]` -> `[1, q]`. Cells of
-/// the support that are zero, those beside the mask, have cosine zero with everything; they are not multiplied.
+/// the support that are zero, those outside the mask, have cosine zero with everything; they are not multiplied.
 fn best_cosines(query: Tensor<2>, support: Tensor<2>) -> Tensor<2> {
     let norm = |map: Tensor<2>| map.square().sum_dim(0).sqrt();
     let norms = norm(support.clone());
