@@ -16,6 +16,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     Demo(Demo),
+    New(New),
     Train(Box<Train>),
     Register(Register),
     #[command(subcommand)]
@@ -51,6 +52,62 @@ pub struct Demo {
     pub force: bool,
 }
 
+/// Make a model from an encoder alone, without training
+///
+/// Features are the encoder's last maps, as ImageNet taught them. Without --data the model knows no class but a
+/// background: photos of anything (--background) show it what the rest of the world looks like. With --data, one pass
+/// over a labelled data set makes its classes the model's base classes. New classes are then taught with `protoseg
+/// register`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    protoseg new --data my-photos -o mine.safetensors\n  \
+    protoseg new --data msrc --root DIR --fold 0 -o msrc0.safetensors\n  \
+    protoseg new --encoder mobilenet_v2.pth --background photos -o mobile.safetensors")]
+pub struct New {
+    /// File of encoder weights: of torchvision, EfficientNet-Lite, MobileNetV2, ... [default: the encoder in the box]
+    #[arg(long, value_name = "FILE")]
+    pub encoder: Option<PathBuf>,
+    /// Labelled data set whose classes become base classes: a folder, a .toml file or a benchmark's name
+    #[arg(long, value_name = "DIR|NAME|TOML")]
+    pub data: Option<String>,
+    /// Folder of the benchmark, if --data is a benchmark's name
+    #[arg(long, value_name = "DIR", env = "PROTOSEG_ROOT")]
+    pub root: Option<PathBuf>,
+    /// Fold whose novel classes are left out
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "data")]
+    pub fold: usize,
+    /// What happens to pixels of novel classes: drop, ignore or background [default: the data set's rule]
+    #[arg(long, value_name = "RULE", requires = "data")]
+    pub novel_pixels: Option<String>,
+    /// Also train a head on the features, for minutes; the answer is then the product of both
+    #[arg(long, requires = "data")]
+    pub head: bool,
+    /// Training steps of the head
+    #[arg(long, value_name = "N", default_value_t = 700, value_parser = clap::value_parser!(u32).range(1..), requires = "head")]
+    pub steps: u32,
+    /// Random seed of the head's training
+    #[arg(long, default_value_t = 321, requires = "head")]
+    pub seed: u64,
+    /// Labelled photos whose background becomes the model's background, without --data [default: built-in scenes]
+    #[arg(long, value_name = "DIR|NAME|TOML", conflicts_with = "data")]
+    pub background: Vec<String>,
+    /// Number of background rows made of them
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with = "data")]
+    pub background_rows: u32,
+    /// Store 16 bits per weight: half the size
+    #[arg(long)]
+    pub half: bool,
+    /// Model file to write
+    #[arg(short, long, value_name = "MODEL")]
+    pub output: PathBuf,
+    /// Overwrite the file if it exists
+    #[arg(long)]
+    pub force: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Teach a model new classes from a few labelled images each, and save them as a class pack
 ///
 /// Each class needs at least one support: an image and a mask. A mask is a PNG of the same size. It is black with the
@@ -69,9 +126,9 @@ pub struct Demo {
     protoseg register --model model.safetensors --data msrc --root DIR --fold 0 --shots 5 --seed 123 -o my.pack\n  \
     protoseg register --model model.safetensors --data msrc --root DIR --supports list.json -o my.pack")]
 pub struct Register {
-    /// Model file
+    /// Model file [default: the model in the box]
     #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    pub model: Option<PathBuf>,
     /// A class and its supports: IMAGE:MASK pairs, a folder of images and masks, or a .txt list with one pair per
     /// line
     #[arg(long, value_name = "NAME=PATHS", num_args = 1.., help_heading = "Supports")]
@@ -104,6 +161,10 @@ pub struct Register {
     /// Minimum number of pixels of its class that a drawn support must have [default: the benchmark's rule]
     #[arg(long, value_name = "N", help_heading = "Supports")]
     pub min_pixels: Option<u64>,
+    /// What the pixels outside a mask are: `background` or `ignore` (unknown) [default: `background` for a model
+    /// without base classes, else `ignore`]
+    #[arg(long, value_name = "WHAT", help_heading = "Supports")]
+    pub rest: Option<String>,
     /// Class pack to create or to add to
     #[arg(short, long, value_name = "PACK")]
     pub output: PathBuf,
@@ -212,9 +273,9 @@ pub enum Classes {
     protoseg predict --model model.safetensors a.jpg b.jpg -o out --write index,palette,coco --json\n  \
     protoseg predict --model model.safetensors aerial.tif -o out --tile --abstain 0.4")]
 pub struct Predict {
-    /// Model file
+    /// Model file [default: the model in the box]
     #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    pub model: Option<PathBuf>,
     /// Class pack with additional classes
     #[arg(long, value_name = "PACK")]
     pub pack: Option<PathBuf>,
@@ -286,8 +347,9 @@ pub struct Eval {
     /// Evaluation protocol: exact (ours), reference (A, the paper's) or b (docs/protocols.md)
     #[arg(long, default_value = "exact")]
     pub protocol: String,
-    /// Which parts of the method to use: baseline (neither), sce, dqce or capl (both)
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "baseline,sce,dqce,capl")]
+    /// Which parts of the method to use: baseline (neither), sce, dqce or capl (both); of a model from an encoder alone:
+    /// cosine, whitened, head or product [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub variants: Vec<String>,
     /// Presets of the method to evaluate: `reference`, `paper`, `balanced`; one row each [default: as trained]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]

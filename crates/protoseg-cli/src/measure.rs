@@ -10,7 +10,7 @@ use protoseg::{
     encoder::{EncoderConfig, ResNetConfig, Stem},
     inference::StepProfile,
     method::{
-        BaseClasses, Encoded, FEW_SHOT_NAMES, Generalized, Images, Method, TrainingBatch, capl::Capl,
+        BaseClasses, Encoded, FEW_SHOT_NAMES, Images, Method, Rows, TrainingBatch, capl::Capl,
         few_shot,
     },
     model::{Manifest, Model, ModelError, Training},
@@ -112,7 +112,7 @@ pub fn inference(
     let classes = model.classes().with_novel(&novel)?;
     let dim = model.config().dim;
     let normal = Distribution::Normal(0.0, 1.0);
-    let rows = Tensor::random([classes.rows().len(), dim], normal, model.device());
+    let rows = Rows::one_each(Tensor::random([classes.rows().len(), dim], normal, model.device()));
     let segmenter = Segmenter::with_classifier(model, Classifier { rows, classes }, model.usage()?);
     let mut times = InferenceTimes::default();
     for run in 0..=runs {
@@ -169,7 +169,7 @@ pub fn register(
             (0..size * size).map(|at| if at % size < size / 2 { row } else { 0 }).collect(),
         );
         for _ in 0..shots {
-            sums.push(times.support.of(|| usage.remember(model.features(&image), &label, row, n_base)));
+            sums.push(times.support.of(|| model.remember(model.features(&image), &label, row, &usage)));
             tell(sums.len());
         }
     }

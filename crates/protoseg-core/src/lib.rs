@@ -27,7 +27,7 @@ pub use episode::{
     MIN_EPISODE_PIXELS, NamedEpisode, UnknownEpisodeStyle, draw_episodes,
 };
 pub use fold::{Fold, FoldError, FoldScheme, find_ids};
-pub use preprocess::{Canvas, Fit, Preprocess};
+pub use preprocess::{Canvas, Fit, GridPlacement, Preprocess};
 pub use raster::{ClassRows, FileIds, IGNORE, IdMap, Image, LabelMap, RowMap, SUPPORT_ROW};
 pub use remap::{NovelPixels, Remap, RemapError};
 pub use rules::{BaseUse, ImageStats, SupportUse};

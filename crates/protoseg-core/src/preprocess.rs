@@ -22,6 +22,27 @@ pub struct Preprocess {
     /// How pictures that are not square reach the square.
     #[serde(default, skip_serializing_if = "Fit::is_letterbox")]
     pub fit: Fit,
+    /// How the network's grid of features lies on the canvas.
+    #[serde(default, skip_serializing_if = "GridPlacement::is_corners")]
+    pub grid: GridPlacement,
+}
+
+/// How a coarse grid of positions lies on a canvas of pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GridPlacement {
+    /// The first position is the first pixel, the last position the last pixel: of networks that pad evenly, on canvases
+    /// of 8n + 1 pixels.
+    #[default]
+    Corners,
+    /// Every position is the centre of an area of pixels.
+    Centres,
+}
+
+impl GridPlacement {
+    fn is_corners(&self) -> bool {
+        *self == Self::Corners
+    }
 }
 
 /// How pictures that are not square reach a square canvas.
@@ -59,7 +80,13 @@ impl Preprocess {
 
     /// With the mean and deviation of ImageNet.
     pub fn imagenet(size: usize) -> Self {
-        Self { size, mean: [123.675, 116.28, 103.53], std: [58.395, 57.12, 57.375], fit: Fit::Letterbox }
+        Self {
+            size,
+            mean: [123.675, 116.28, 103.53],
+            std: [58.395, 57.12, 57.375],
+            fit: Fit::Letterbox,
+            grid: GridPlacement::Corners,
+        }
     }
 
     /// The width and height that a picture of this size has on the canvas.
@@ -99,6 +126,14 @@ impl Preprocess {
             }
         }
         Canvas { size, content: (width, height), data }
+    }
+
+    /// The labels of a canvas at the positions of a grid on it.
+    pub fn grid_label<L>(&self, canvas: &LabelMap<L>, width: usize, height: usize) -> LabelMap<L> {
+        match self.grid {
+            GridPlacement::Corners => canvas.resize_nearest(width, height),
+            GridPlacement::Centres => canvas.at_centres(width, height),
+        }
     }
 
     /// Places a label map on the canvas, with [`IGNORE`] outside the content.

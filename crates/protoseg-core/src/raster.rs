@@ -93,14 +93,27 @@ impl<L> LabelMap<L> {
     /// The map resized by nearest neighbour, as PyTorch's `interpolate(mode = "nearest")` does it: source index
     /// `floor(i * in / out)`, with the ratio in single precision.
     pub fn resize_nearest(&self, width: usize, height: usize) -> Self {
-        let columns = nearest_indices(self.width, width);
-        let mut data = Vec::with_capacity(width * height);
-        for y in nearest_indices(self.height, height) {
+        self.pick(&nearest_indices(self.width, width), &nearest_indices(self.height, height))
+    }
+
+    /// The labels at the centres of `width` x `height` equal areas.
+    pub fn at_centres(&self, width: usize, height: usize) -> Self {
+        self.pick(&centre_indices(self.width, width), &centre_indices(self.height, height))
+    }
+
+    fn pick(&self, columns: &[usize], rows: &[usize]) -> Self {
+        let mut data = Vec::with_capacity(columns.len() * rows.len());
+        for y in rows {
             let row = &self.data[y * self.width..][..self.width];
             data.extend(columns.iter().map(|&x| row[x]));
         }
-        Self::new(width, height, data)
+        Self::new(columns.len(), rows.len(), data)
     }
+}
+
+/// The pixel at the centre of each of `to` equal parts of a line.
+fn centre_indices(from: usize, to: usize) -> Vec<usize> {
+    (0..to).map(|i| ((2 * i + 1) * from / (2 * to)).min(from.saturating_sub(1))).collect()
 }
 
 fn nearest_indices(from: usize, to: usize) -> Vec<usize> {
@@ -124,6 +137,8 @@ mod tests {
         let map = IdMap::new(4, 1, vec![10, 11, 12, 13]);
         assert_eq!(map.resize_nearest(2, 1).data, [10, 12]);
         assert_eq!(map.resize_nearest(3, 1).data, [10, 11, 12]);
+        assert_eq!(map.at_centres(2, 1).data, [11, 13]);
+        assert_eq!(map.at_centres(4, 1).data, [10, 11, 12, 13]);
         assert_eq!(map.resize_nearest(8, 1).data, [10, 10, 11, 11, 12, 12, 13, 13]);
     }
 }

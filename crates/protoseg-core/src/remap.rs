@@ -63,8 +63,8 @@ impl Remap {
     }
 
     /// For a support of the class `own`: that class becomes [`SUPPORT_ROW`], classes that the model has under the
-    /// same name become its base rows, and all others become [`IGNORE`].
-    pub fn for_support(table: &ClassTable, model: &Classes, own: ClassId) -> Self {
+    /// same name become its base rows, and all others become the row `rest`, or [`IGNORE`] without it.
+    pub fn for_support(table: &ClassTable, model: &Classes, own: ClassId, rest: Option<u16>) -> Self {
         let base = &model.rows()[..model.n_base()];
         let row_of = |id: ClassId| {
             let name = table.name(id)?;
@@ -72,7 +72,7 @@ impl Remap {
         };
         Self::build(table, |id| match id == own {
             true => Some(SUPPORT_ROW),
-            false => Some(row_of(id).unwrap_or(IGNORE)),
+            false => Some(row_of(id).or(rest).unwrap_or(IGNORE)),
         })
     }
 
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_support_keeps_the_classes_that_the_model_has() {
         let model = Classes::new(&["background", "boat"], &["duck"]).unwrap();
-        let remap = Remap::for_support(&table(), &model, ClassId(2));
+        let remap = Remap::for_support(&table(), &model, ClassId(2), None);
         assert_eq!(remap.apply(&file()).unwrap().data, [0, IGNORE, SUPPORT_ROW, 1, IGNORE, IGNORE]);
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Preprocess, RowMap};
+use crate::{GridPlacement, Preprocess, RowMap};
 
 /// Scores of every class at every position of a grid. The scores of one position are stored next to each other.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,8 +68,16 @@ impl ScoreMap {
     /// picture is looked up at its place on the canvas.
     pub fn on_canvas(grid: ScoreGrid, preprocess: &Preprocess, width: usize, height: usize) -> Self {
         let content = preprocess.content(width, height);
-        let across = content_places(grid.width, preprocess.size, content.0, width);
-        let down = content_places(grid.height, preprocess.size, content.1, height);
+        let across = content_places(grid.width, preprocess, content.0, width);
+        let down = content_places(grid.height, preprocess, content.1, height);
+        Self::one(grid, across, down)
+    }
+
+    /// Uses a grid that covers a canvas, for every pixel of the canvas.
+    pub fn of_canvas(grid: ScoreGrid, preprocess: &Preprocess) -> Self {
+        let size = preprocess.size;
+        let across = content_places(grid.width, preprocess, size, size);
+        let down = content_places(grid.height, preprocess, size, size);
         Self::one(grid, across, down)
     }
 
@@ -104,7 +112,7 @@ impl ScoreMap {
         let order = down.iter().flat_map(|down| across.iter().map(move |across| (across, down)));
         let tiles = grids.into_iter().zip(order).map(|(grid, (across, down))| {
             let places = |reach: &Reach, positions, content| Reach {
-                places: content_places(positions, preprocess.size, content, reach.pixels.len()),
+                places: content_places(positions, preprocess, content, reach.pixels.len()),
                 ..reach.clone()
             };
             let across = places(across, grid.width, content.0);
@@ -238,16 +246,22 @@ fn corners(from: usize, to: usize) -> Places {
     (0..to).map(|pixel| place(pixel as f64 * step, from)).collect()
 }
 
-/// Places the `length` pixels of a picture's line along a grid that covers a whole canvas of `size` pixels. The line
-/// was resized to the first `content` pixels of that canvas.
-fn content_places(from: usize, size: usize, content: usize, length: usize) -> Places {
-    let step = (from as f64 - 1.0) / (size.max(2) as f64 - 1.0);
+/// Places the `length` pixels of a picture's line along a grid that covers a whole canvas. The line was resized to the
+/// first `content` pixels of that canvas.
+fn content_places(from: usize, preprocess: &Preprocess, content: usize, length: usize) -> Places {
+    let size = preprocess.size;
+    let on_grid = |canvas: f64| match preprocess.grid {
+        GridPlacement::Corners => canvas * (from as f64 - 1.0) / (size.max(2) as f64 - 1.0),
+        GridPlacement::Centres => {
+            ((canvas + 0.5) * from as f64 / size as f64 - 0.5).clamp(0.0, (from as f64 - 1.0).max(0.0))
+        }
+    };
     let resized = content as f64 / length.max(1) as f64;
     let last = content.saturating_sub(1) as f64;
     (0..length)
         .map(|pixel| {
             let canvas = ((pixel as f64 + 0.5) * resized - 0.5).clamp(0.0, last);
-            place(canvas * step, from)
+            place(on_grid(canvas), from)
         })
         .collect()
 }
@@ -337,6 +351,15 @@ mod tests {
         for row in scores.chunks(16) {
             assert_close("row", row, &expected, 1e-5);
         }
+    }
+
+    #[test]
+    fn positions_may_be_centres_of_areas() {
+        // A canvas of 8 with a grid of 2: position 0 is the middle of pixels 0 to 3, position 1 that of 4 to 7.
+        let preprocess = Preprocess { grid: GridPlacement::Centres, ..Preprocess::imagenet(8) };
+        let scores = rows(&ScoreMap::on_canvas(grid(1, 1, 2, &[1.5, 5.5]), &preprocess, 8, 1));
+        let expected: Vec<f32> = (0..8).map(|x| (x as f32).clamp(1.5, 5.5)).collect();
+        assert_close("row", &scores, &expected, 1e-5);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use protoseg_core::{
-    Fold, FoldError, FoldScheme, Image, MIN_SUPPORT_PIXELS, NovelPixels, Remap, RemapError, RowMap,
+    Fold, FoldError, FoldScheme, IdMap, Image, MIN_SUPPORT_PIXELS, NovelPixels, Remap, RemapError, RowMap,
     SupportDraw,
 };
 
@@ -147,10 +147,19 @@ impl Benchmark {
     /// Image and labels of a sample, with the labels as classifier rows.
     pub fn load_rows(&self, index: usize, remap: &Remap) -> Result<(Image, RowMap), DataError> {
         let (image, labels) = self.dataset.load(index)?;
-        match remap.apply(&labels) {
-            Ok(rows) => Ok((image, rows)),
+        Ok((image, self.rows(index, &labels, remap)?))
+    }
+
+    /// The labels of a sample as classifier rows, without its image.
+    pub fn load_label_rows(&self, index: usize, remap: &Remap) -> Result<RowMap, DataError> {
+        self.rows(index, &self.dataset.labels(index)?.map, remap)
+    }
+
+    fn rows(&self, index: usize, labels: &IdMap, remap: &Remap) -> Result<RowMap, DataError> {
+        match remap.apply(labels) {
+            Ok(rows) => Ok(rows),
             Err(RemapError::Unknown { id, .. }) => {
-                Err(unknown_id(&self.dataset.samples()[index], self.dataset.classes(), &labels, id))
+                Err(unknown_id(&self.dataset.samples()[index], self.dataset.classes(), labels, id))
             }
             Err(RemapError::Novel { id, x, y }) => {
                 let sample = &self.dataset.samples()[index];

@@ -59,6 +59,14 @@ impl Support {
         Self::new(name, image, RowMap::new(width, height, mask.iter().map(label).collect()))
     }
 
+    /// With pixels that nobody labelled as the row `rest`; without it they stay unlabelled.
+    pub fn with_rest(mut self, rest: Option<u16>) -> Self {
+        if let Some(rest) = rest {
+            self.labels.data.iter_mut().filter(|label| **label == IGNORE).for_each(|label| *label = rest);
+        }
+        self
+    }
+
     /// Its name for people: usually the file name of its image.
     pub fn name(&self) -> &str {
         &self.name

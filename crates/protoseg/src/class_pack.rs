@@ -13,9 +13,9 @@ use burn::tensor::TensorData;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    method::capl::{
+    method::{
         Usage,
-        register::{ClassSum, SupportSums},
+        support_sums::{ClassSum, Clusters, Pooled, SupportSums},
     },
     model::Model,
     register::{Classifier, RegisterError},
@@ -55,15 +55,8 @@ pub struct Shot {
     pub own: Pooled,
     /// Over the pixels of base classes, by row.
     pub context: Vec<(u16, Pooled)>,
-}
-
-/// A sum of features and the number of positions it is over.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pooled {
-    /// The sum.
-    pub sum: Vec<f32>,
-    /// The number of positions.
-    pub count: f32,
+    /// Groups of similar pixels, if the model's method keeps several prototypes per class.
+    pub clusters: Clusters,
 }
 
 /// A pack that cannot be read, changed or used.
@@ -116,9 +109,12 @@ pub enum PackError {
 
 const KEY: &str = "protoseg-pack";
 const SUMS: &str = "sums";
-const FORMAT: u32 = 1;
+const CLUSTERS: &str = "clusters";
+/// The layout that is written. Format 1, without clusters, is read too.
+const FORMAT: u32 = 2;
 
-/// What the file says beside the sums, whose rows are: of every class, of every shot, own, then context.
+/// What the file says beside the sums, whose rows are: of every class, of every shot, own, then context; and beside the
+/// clusters, whose rows are: of every class, of every shot, own, then rest.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Listing {
@@ -144,12 +140,29 @@ struct ListedShot {
     count: f32,
     /// Row of a base class and number of its positions.
     context: Vec<(u16, f32)>,
+    #[serde(default, skip_serializing_if = "ListedClusters::is_empty")]
+    clusters: ListedClusters,
+}
+
+/// Numbers of positions.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedClusters {
+    own: Vec<f32>,
+    rest: Vec<f32>,
+    beaten_by: Vec<(u16, f32)>,
+}
+
+impl ListedClusters {
+    fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.rest.is_empty() && self.beaten_by.is_empty()
+    }
 }
 
 impl ClassPack {
     /// A pack without classes, for this model.
     pub fn new(model: &Model) -> Self {
-        let dim = model.config().dim;
+        let dim = model.manifest().method.remembered(model.config().dim);
         Self { model: model.fingerprint(), dim, classes: Vec::new() }
     }
 
@@ -267,6 +280,11 @@ impl ClassPack {
             pixels: shot.pixels,
             count: shot.own.count,
             context: shot.context.iter().map(|(row, pooled)| (*row, pooled.count)).collect(),
+            clusters: ListedClusters {
+                own: shot.clusters.own.iter().map(|group| group.count).collect(),
+                rest: shot.clusters.rest.iter().map(|group| group.count).collect(),
+                beaten_by: shot.clusters.beaten_by.clone(),
+            },
         };
         let classes = self.classes.iter().map(|class| ListedClass {
             name: class.name.clone(),
@@ -278,11 +296,15 @@ impl ClassPack {
         let shots = self.classes.iter().flat_map(|class| &class.shots);
         let pooled =
             shots.flat_map(|shot| std::iter::once(&shot.own).chain(shot.context.iter().map(|(_, own)| own)));
-        let sums: Vec<f32> = pooled.flat_map(|pooled| pooled.sum.iter().copied()).collect();
-        let rows = sums.len() / self.dim.max(1);
-        let sums = TensorData::new(sums, [rows, self.dim]);
+        let shots = self.classes.iter().flat_map(|class| &class.shots);
+        let groups = shots.flat_map(|shot| shot.clusters.own.iter().chain(&shot.clusters.rest));
+        let mut tensors = vec![(SUMS.to_string(), table(pooled, self.dim))];
+        if groups.clone().next().is_some() {
+            let dim = groups.clone().next().map_or(self.dim, |group| group.sum.len());
+            tensors.push((CLUSTERS.to_string(), table(groups, dim)));
+        }
         let metadata = HashMap::from([(KEY.to_string(), listing)]);
-        Ok(write_safetensors(path.as_ref(), vec![(SUMS.to_string(), sums)], metadata)?)
+        Ok(write_safetensors(path.as_ref(), tensors, metadata)?)
     }
 
     /// Reads a pack.
@@ -292,9 +314,9 @@ impl ClassPack {
         let file = TensorFile::open(path)?;
         let listing = file.metadata.get(KEY).ok_or_else(|| wrong("it does not say that it is one".into()))?;
         let listing: Listing = serde_json::from_str(listing).map_err(|error| wrong(error.to_string()))?;
-        if listing.format != FORMAT {
+        if !(1..=FORMAT).contains(&listing.format) {
             let got = listing.format;
-            return Err(wrong(format!("its format {got} is not the {FORMAT} that this version reads")));
+            return Err(wrong(format!("this version reads formats up to {FORMAT}, got `{got}`")));
         }
         let Some(&[rows, dim]) = file.shape(SUMS) else {
             return Err(wrong("it holds no table of sums".into()));
@@ -309,15 +331,33 @@ impl ClassPack {
         if counts.clone().any(|count| !(count.is_finite() && count > 0.0)) {
             return Err(wrong("a sum is over no positions".into()));
         }
+        let groups = shots().flat_map(|shot| shot.clusters.own.iter().chain(&shot.clusters.rest));
+        let clusters = match file.shape(CLUSTERS) {
+            Some(&[rows, _]) if rows == groups.clone().count() => file.read(CLUSTERS)?,
+            None if groups.clone().next().is_none() => Vec::new(),
+            _ => return Err(wrong("its clusters are not those that it lists".into())),
+        };
+        let beaten = shots().flat_map(|shot| shot.clusters.beaten_by.iter().map(|(_, count)| count));
+        if groups.chain(beaten).any(|count| !(count.is_finite() && *count > 0.0)) {
+            return Err(wrong("a cluster is of no positions".into()));
+        }
+        let cluster_dim = file.shape(CLUSTERS).and_then(|shape| shape.last()).copied().unwrap_or(dim);
+        let mut clusters = clusters.chunks_exact(cluster_dim.max(1));
         let mut sums = sums.chunks_exact(dim);
         let mut next = |count: f32| Pooled { sum: sums.next().unwrap_or_default().to_vec(), count };
+        let mut groups = |counts: Vec<f32>| -> Vec<Pooled> {
+            let group = |count| Pooled { sum: clusters.next().unwrap_or_default().to_vec(), count };
+            counts.into_iter().map(group).collect()
+        };
         let mut pack = Self { model: listing.model, dim, classes: Vec::new() };
         for class in listing.classes {
             let mut shots = Vec::new();
             for shot in class.shots {
                 let own = next(shot.count);
                 let context = shot.context.into_iter().map(|(row, count)| (row, next(count))).collect();
-                shots.push(Shot { image: shot.image, pixels: shot.pixels, own, context });
+                let ListedClusters { own: own_groups, rest, beaten_by } = shot.clusters;
+                let clusters = Clusters { own: groups(own_groups), rest: groups(rest), beaten_by };
+                shots.push(Shot { image: shot.image, pixels: shot.pixels, own, context, clusters });
             }
             pack.add(PackClass { name: class.name, color: class.color, shots })?;
         }
@@ -337,18 +377,27 @@ impl Shot {
                 false => context.push((row, pooled)),
             }
         }
-        own.map(|own| Self { image: image.to_string(), pixels, own, context })
+        let clusters = sums.clusters;
+        own.map(|own| Self { image: image.to_string(), pixels, own, context, clusters })
     }
 
     /// The same as registration takes it, with this row for its class.
     pub fn sums(&self, novel: u16) -> SupportSums {
         let sum = |row: u16, pooled: &Pooled| ClassSum { row, sum: pooled.sum.clone(), count: pooled.count };
         let context = self.context.iter().map(|(row, pooled)| sum(*row, pooled));
-        SupportSums { novel, sums: std::iter::once(sum(novel, &self.own)).chain(context).collect() }
+        let sums = std::iter::once(sum(novel, &self.own)).chain(context).collect();
+        SupportSums { novel, sums, clusters: self.clusters.clone() }
     }
 
     /// Something to sort by that depends on nothing but the shot.
     fn order(&self) -> (&str, u64, Vec<u32>) {
         (&self.image, self.pixels, self.own.sum.iter().map(|value| value.to_bits()).collect())
     }
+}
+
+/// Sums as a table, `[sums, dim]`.
+fn table<'a>(sums: impl Iterator<Item = &'a Pooled>, dim: usize) -> TensorData {
+    let values: Vec<f32> = sums.flat_map(|pooled| pooled.sum.iter().copied()).collect();
+    let rows = values.len() / dim.max(1);
+    TensorData::new(values, [rows, dim])
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     decoder::DecoderKind,
+    device::cpu,
     encoder::{EncoderConfig, ResNetConfig},
     method::Method,
     network::Network,
@@ -62,18 +63,35 @@ impl NetworkConfig {
     /// Checks every value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.encoder.validate()?;
+        if let Some(expected) = self.fixed_dim().filter(|&expected| expected != self.dim) {
+            let expected = format!("{expected}, the channels of the encoder's maps: this decoder has no layers");
+            return Err(ConfigError::new("dim", self.dim, expected));
+        }
         if !(8..=4096).contains(&self.dim) || !self.dim.is_multiple_of(2) {
             return Err(ConfigError::new("dim", self.dim, "an even number from 8 to 4096"));
-        }
-        let [_, channels] = self.encoder.channels();
-        if self.decoder == DecoderKind::Identity && self.dim != channels {
-            let expected = format!("{channels}, the channels of the encoder's last map, without a decoder");
-            return Err(ConfigError::new("dim", self.dim, expected));
         }
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(ConfigError::new("dropout", self.dropout, "a number from 0 to below 1"));
         }
         Ok(())
+    }
+
+    /// The dimension that follows from the encoder, where the decoder has no layers.
+    fn fixed_dim(&self) -> Option<usize> {
+        match self.decoder {
+            DecoderKind::Identity => Some(self.encoder.channels()[1]),
+            DecoderKind::Stages => {
+                let (channels, _) = self.encoder.init(&cpu()).stages();
+                Some(channels.iter().rev().take(DecoderKind::STAGES).sum())
+            }
+            _ => None,
+        }
+    }
+
+    /// The maps of an encoder alone.
+    pub fn stages(encoder: EncoderConfig) -> Self {
+        let config = Self { encoder, decoder: DecoderKind::Stages, dim: 0, dropout: 0.0 };
+        Self { dim: config.fixed_dim().unwrap_or_default(), ..config }
     }
 
     /// A network for a method, with fresh weights. On the CPU nothing is drawn before it is first used, so a network
@@ -92,6 +110,7 @@ impl NetworkConfig {
             DecoderKind::DeepLabV3 => "DeepLab-V3",
             DecoderKind::Fcn => "FCN",
             DecoderKind::Project => "projection (PANet-style)",
+            DecoderKind::Stages => "last maps joined",
             DecoderKind::Identity => "no decoder",
         };
         format!("{decoder}, {}", self.encoder.describe())

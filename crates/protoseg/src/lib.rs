@@ -50,6 +50,7 @@ pub mod encoder;
 mod episode;
 pub mod episodes;
 pub mod evaluate;
+pub mod from_encoder;
 mod graph;
 pub mod inference;
 pub mod method;

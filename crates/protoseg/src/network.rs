@@ -55,13 +55,7 @@ impl Network {
         let shape =
             DecoderShape { from: channels, dim, dropout, output_stride: config.encoder.output_stride() };
         let encoder = config.encoder.init(device);
-        let (stages, blocks) = {
-            let (mut graph, image) = Graph::new();
-            let nodes = encoder.describe(&mut graph, image);
-            let shapes = graph.shapes([64, 64, 3]);
-            let channels = nodes.iter().map(|&node| shapes[node][2]).collect();
-            (channels, (0..nodes.len()).map(|stage| graph.blocks(stage).len()).collect())
-        };
+        let (stages, blocks) = encoder.stages();
         Self {
             encoder,
             decoder: config.decoder.init(&shape, device),
@@ -87,8 +81,8 @@ impl Network {
     pub(crate) fn describe(&self) -> (Graph<'_>, Outputs) {
         let (mut graph, image) = Graph::new();
         let stages = self.encoder.describe(&mut graph, image);
-        let [.., before, last] = stages[..] else { unreachable!("encoders have two stages or more") };
-        let features = self.decoder.describe(&mut graph, last);
+        let [.., before, _] = stages[..] else { unreachable!("encoders have two stages or more") };
+        let features = self.decoder.describe(&mut graph, &stages);
         let aux = self.method.aux_head().map(|head| head.describe(&mut graph, "aux_head", before));
         (graph, Outputs { features, aux })
     }
@@ -130,6 +124,13 @@ impl Network {
         let (graph, outputs) = self.section(section);
         let shapes = graph.shapes([side, side, 3]);
         (graph.plain_macs(&shapes, &outputs), outputs.iter().map(|&node| shapes[node]).collect())
+    }
+
+    /// `[height, width]` of F for images of `[height, width]`.
+    pub fn map_size(&self, [height, width]: [usize; 2]) -> [usize; 2] {
+        let (graph, Outputs { features, .. }) = self.describe();
+        let [height, width, _] = graph.shapes([height, width, 3])[features];
+        [height, width]
     }
 
     /// Multiply-accumulates of F at this input size: as the paper states the network, and as computed here, with the

@@ -8,7 +8,7 @@ use protoseg_core::{Classes, Image, ScoreGrid, ScoreMap, Tiling};
 use crate::{
     bridge::transposed,
     class_pack::ClassPack,
-    method::{Generalized, capl::Usage},
+    method::Usage,
     model::Model,
     nn::upsample,
     picture::Palette,
@@ -169,6 +169,6 @@ impl Segmenter {
     /// Scores of every position of features `[batch, d, h, w]`: `[batch, classes, h, w]`.
     fn grid_scores(&self, features: Tensor<4>) -> Tensor<4> {
         let Classifier { rows, classes } = &self.classifier;
-        self.usage.score(self.model.network(), classes.n_base(), rows.clone(), features)
+        self.usage.score(self.model.network(), classes.n_base(), rows, features)
     }
 }

@@ -46,7 +46,7 @@ pub fn run(args: &Demo) -> Result<()> {
     output::note("\n2. Teaching it 5 classes it has never seen, from 5 masks each");
     let pack = folder.join("novel.pack");
     register::run(&Register {
-        model: model_path.clone(),
+        model: Some(model_path.clone()),
         class: Vec::new(),
         supports: None,
         coco: None,
@@ -57,6 +57,7 @@ pub fn run(args: &Demo) -> Result<()> {
         shots: Some(5),
         seed: SUPPORT_SEEDS[0],
         min_pixels: None,
+        rest: None,
         output: pack,
         force: false,
         usage: Usage { preset: None, no_sce: false, no_dqce: false, device: "cpu".into() },

@@ -29,7 +29,7 @@ pub fn run(args: &Episodes) -> Result<()> {
     }
     let benchmark = Benchmark::open(&args.data, args.root.as_deref())?;
     let plan = plan(args)?;
-    let model = load_model(&args.model, &args.device)?;
+    let model = load_model(Some(&args.model), &args.device)?;
     let test = EpisodeTest::new(&model, &benchmark, &plan)?;
     if let Some(path) = &args.save_list {
         save_episodes(path, test.list())?;

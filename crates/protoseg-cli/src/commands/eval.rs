@@ -8,7 +8,11 @@ use std::{
 use anyhow::{Result, bail};
 use protoseg::{
     evaluate::{Evaluated, Evaluation, Results, SupportSource, evaluate},
-    method::capl::{Usage, usage::ActiveParts},
+    method::{
+        Usage,
+        capl::{self, usage::ActiveParts},
+        prototypes::Answer,
+    },
     model::Model,
     report::HtmlReport,
 };
@@ -55,7 +59,7 @@ pub fn run(args: &Eval) -> Result<()> {
     }
     let mut all = Vec::new();
     for (path, fold, folder) in jobs {
-        let model = load_model(path, &args.device)?;
+        let model = load_model(Some(path), &args.device)?;
         let plan = Evaluation {
             fold,
             protocol: args.protocol.parse()?,
@@ -109,25 +113,50 @@ pub fn usages(names: &[String], presets: &[String], model: &Model) -> Result<Vec
         Err(_) if presets.is_empty() => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
-    let presets: Vec<Usage> = match presets {
+    let own = match own {
+        Usage::Capl(own) => own,
+        Usage::Prototypes(own) => {
+            if !presets.is_empty() {
+                bail!("the model was not trained by CAPL, so it has no presets\nhint: leave --preset out");
+            }
+            let known = Answer::ALL.map(Answer::name).join(", ");
+            let mut answers = Vec::new();
+            for name in names {
+                match Answer::named(name) {
+                    Some(answer) => answers.push(answer),
+                    None => bail!("there is no variant `{name}`\nhint: choose among {known}"),
+                }
+            }
+            let answers = if names.is_empty() { Answer::ALL.to_vec() } else { answers };
+            let usages = answers.into_iter().filter_map(|answer| own.clone().with_answer(answer));
+            return some(usages.map(Usage::Prototypes).collect(), &known);
+        }
+        _ => return Ok(vec![own]),
+    };
+    let presets: Vec<capl::Usage> = match presets {
         [] => vec![own],
         names => {
             names.iter().map(|name| Ok(own.clone().with_preset(preset(name)?))).collect::<Result<_>>()?
         }
     };
+    let all = ActiveParts::ALL.map(|parts| parts.name().to_string());
     let mut usages: Vec<Usage> = Vec::new();
-    for name in names {
+    for name in if names.is_empty() { &all[..] } else { names } {
         let Some(parts) = ActiveParts::named(name) else {
             bail!("there is no variant `{name}`\nhint: choose among baseline, sce, dqce, capl");
         };
-        for usage in presets.iter().map(|usage| usage.clone().with_parts(parts)) {
+        for usage in presets.iter().map(|usage| Usage::Capl(usage.clone().with_parts(parts))) {
             if !usages.iter().any(|other| other.is_same_use(&usage)) {
                 usages.push(usage);
             }
         }
     }
+    some(usages, "baseline, sce, dqce, capl")
+}
+
+fn some(usages: Vec<Usage>, known: &str) -> Result<Vec<Usage>> {
     match usages.is_empty() {
-        true => bail!("no variant is given\nhint: choose among baseline, sce, dqce, capl"),
+        true => bail!("no variant of this model is given\nhint: choose among {known}"),
         false => Ok(usages),
     }
 }

@@ -12,6 +12,7 @@ pub mod episodes;
 pub mod eval;
 pub mod import;
 pub mod info;
+pub mod new;
 pub mod predict;
 pub mod register;
 pub mod segment;

@@ -19,7 +19,7 @@ use protoseg_data::{DataError, create_dir, picture::read_image, write_atomic};
 use serde::Serialize;
 
 use self::inputs::{NamedImage, find_images};
-use super::usage::{load_model, load_pack, usage};
+use super::usage::{load_model, load_pack, model_name, usage};
 use crate::{
     cli::Predict,
     output::{
@@ -42,7 +42,7 @@ pub fn run(args: &Predict) -> Result<()> {
     let summary_path = args.output.join("predictions.json");
     output::refuse_overwrite(&summary_path, args.force)?;
 
-    let model = load_model(&args.model, &args.usage.device)?;
+    let model = load_model(args.model.as_deref(), &args.usage.device)?;
     let pack = args.pack.as_ref().map(|path| load_pack(path, &model)).transpose()?;
     let usage = usage(&args.usage, &model)?;
     let mut builder = Segmenter::builder(&model).usage(usage.clone());
@@ -76,11 +76,10 @@ pub fn run(args: &Predict) -> Result<()> {
     }
     let summary = Summary {
         schema: "protoseg.predict/1",
-        model: &args.model,
+        model: model_name(args.model.as_deref()),
         pack: args.pack.as_deref(),
+        variant: usage.variant(),
         preset: usage.preset(),
-        sce: usage.has_sce() && pack.is_some(),
-        dqce: usage.has_dqce(),
         classes: &list_classes(segmenter.palette()),
         images: &done,
         failed,
@@ -159,11 +158,10 @@ fn list_classes(palette: &Palette) -> Vec<ClassEntry<'_>> {
 #[derive(Serialize)]
 struct Summary<'a> {
     schema: &'static str,
-    model: &'a Path,
+    model: String,
     pack: Option<&'a Path>,
+    variant: &'static str,
     preset: &'a str,
-    sce: bool,
-    dqce: bool,
     classes: &'a [ClassEntry<'a>],
     images: &'a [Done],
     failed: usize,

@@ -7,19 +7,19 @@ use protoseg::{
     class_pack::ClassPack,
     core::SupportDraw,
     model::Model,
-    register::{ClassReport, RegisterStage, Registration, SupportSet},
+    register::{ClassReport, RegisterStage, Registration, Rest, SupportSet},
 };
 use protoseg_data::{Benchmark, SupportFile, SupportFiles, read_support_file};
 use serde::Serialize;
 
-use super::usage::{load_model, load_pack, usage};
+use super::usage::{load_model, load_pack, model_flag, usage};
 use crate::{
     cli::Register,
     output::{self, progress::Bar, table},
 };
 
 pub fn run(args: &Register) -> Result<()> {
-    let model = load_model(&args.model, &args.usage.device)?;
+    let model = load_model(args.model.as_deref(), &args.usage.device)?;
     let usage = usage(&args.usage, &model)?;
     let mut pack = match args.output.exists() {
         true => load_pack(&args.output, &model)?,
@@ -27,7 +27,7 @@ pub fn run(args: &Register) -> Result<()> {
     };
     let set = gather(args, &model)?;
     let (supports, check) = (Bar::new("supports"), Bar::new("check"));
-    let registered = Registration::new(&model)?.usage(usage).replace(args.force).run(
+    let registered = registration(args, &model)?.usage(usage).replace(args.force).run(
         &model,
         &mut pack,
         &set,
@@ -46,6 +46,16 @@ pub fn run(args: &Register) -> Result<()> {
         registered,
     };
     if args.json { output::json(&answer) } else { print(&answer, args) }
+}
+
+fn registration(args: &Register, model: &Model) -> Result<Registration> {
+    let registration = Registration::new(model)?;
+    Ok(match args.rest.as_deref() {
+        None => registration,
+        Some("background") => registration.rest(Rest::Background),
+        Some("ignore") => registration.rest(Rest::Ignore),
+        Some(other) => bail!("`--rest` must be `background` or `ignore`, got `{other}`"),
+    })
 }
 
 /// The supports that the flags name.
@@ -200,8 +210,8 @@ fn print(answer: &Answer<'_>, args: &Register) -> Result<()> {
         answer.model
     ))?;
     output::line(format_args!(
-        "protoseg predict --model {} --pack {} IMAGES -o OUT",
-        output::quoted(&args.model),
+        "protoseg predict {}--pack {} IMAGES -o OUT",
+        model_flag(args.model.as_deref()),
         output::quoted(&args.output)
     ))
 }

@@ -25,7 +25,7 @@ pub fn run(args: &Segment) -> Result<()> {
     let supports =
         args.support.iter().map(|support| read(&args.class, support)).collect::<Result<Vec<_>>>()?;
     let query = read_image(&args.query)?;
-    let model = load_model(&args.model, &args.device)?;
+    let model = load_model(Some(&args.model), &args.device)?;
     let model = match args.size {
         Some(size) => model.with_canvas(size as usize)?,
         None => model,

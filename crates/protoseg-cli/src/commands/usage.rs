@@ -6,14 +6,29 @@ use anyhow::{Result, bail};
 use protoseg::{
     class_pack::ClassPack,
     device,
-    method::capl::{Preset, Usage},
+    method::{Usage, capl::Preset},
     model::Model,
 };
 
 use crate::cli;
 
-pub fn load_model(path: &Path, device: &str) -> Result<Model> {
-    Ok(Model::load_on(path, &device::open(device)?)?)
+/// The model in a file; without one, the model in the box.
+pub fn load_model(path: Option<&Path>, device: &str) -> Result<Model> {
+    let device = device::open(device)?;
+    Ok(match path {
+        Some(path) => Model::load_on(path, &device)?,
+        None => Model::builtin_on(&device)?,
+    })
+}
+
+/// `--model PATH ` for a command to type, or nothing for the model in the box.
+pub fn model_flag(path: Option<&Path>) -> String {
+    path.map_or_else(String::new, |path| format!("--model {} ", crate::output::quoted(path)))
+}
+
+/// What results and messages call a model.
+pub fn model_name(path: Option<&Path>) -> String {
+    path.map_or_else(|| Model::BUILTIN.to_string(), |path| path.display().to_string())
 }
 
 /// A pack, which must be the model's.
@@ -25,19 +40,29 @@ pub fn load_pack(path: &Path, model: &Model) -> Result<ClassPack> {
     }
 }
 
-/// As the model was trained, unless flags say otherwise.
+/// As the model was made, unless flags say otherwise.
 pub fn usage(flags: &cli::Usage, model: &Model) -> Result<Usage> {
-    let mut usage = model.usage()?;
-    if let Some(name) = &flags.preset {
-        usage = usage.with_preset(preset(name)?);
-    }
+    let usage = match model.usage()? {
+        Usage::Capl(usage) => usage,
+        _ if flags.preset.is_some() || flags.no_sce || flags.no_dqce => {
+            bail!(
+                "the model was not trained by CAPL, so it has no presets, SCE or DQCE\n\
+                 hint: leave --preset, --no-sce and --no-dqce out"
+            )
+        }
+        usage => return Ok(usage),
+    };
+    let mut usage = match &flags.preset {
+        Some(name) => usage.with_preset(preset(name)?),
+        None => usage,
+    };
     if flags.no_sce {
         usage = usage.without_sce();
     }
     if flags.no_dqce {
         usage = usage.without_dqce();
     }
-    Ok(usage)
+    Ok(Usage::Capl(usage))
 }
 
 /// The preset of that name.

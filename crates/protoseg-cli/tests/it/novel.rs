@@ -366,10 +366,11 @@ fn a_model_is_used_as_it_was_trained() {
     save_trained(&desk.path("plain.safetensors"), 11, Ablation::Baseline);
     let parts = |model: &str, flags: &str| {
         let out = desk.done(&format!("predict --model {model} photo0.png -o out --force --json{flags}"));
-        serde_json::from_str::<serde_json::Value>(&out).unwrap()["dqce"].as_bool().unwrap()
+        serde_json::from_str::<serde_json::Value>(&out).unwrap()["variant"].as_str().unwrap().to_string()
     };
-    assert!(parts("model.safetensors", "") && !parts("model.safetensors", " --no-dqce"));
-    assert!(!parts("plain.safetensors", ""), "a baseline is not used with DQCE");
+    assert_eq!(parts("model.safetensors", ""), "capl");
+    assert_eq!(parts("model.safetensors", " --no-dqce"), "sce");
+    assert_eq!(parts("plain.safetensors", ""), "baseline", "a baseline is not used with DQCE");
 }
 
 #[test]

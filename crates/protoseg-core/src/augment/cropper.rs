@@ -110,7 +110,7 @@ impl Cropper {
         labels: &mut [u16],
     ) {
         let &Augment { crop, mean, std, .. } = &self.augment;
-        let preprocess = Preprocess { size: crop, mean, std, fit };
+        let preprocess = Preprocess { mean, std, fit, ..Preprocess::imagenet(crop) };
         values.copy_from_slice(&preprocess.image(image).data);
         labels.copy_from_slice(&preprocess.label(label).data);
     }

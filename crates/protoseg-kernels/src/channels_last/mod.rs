@@ -12,6 +12,7 @@ mod joined;
 mod lines;
 pub(crate) mod panels;
 mod pool;
+mod stages;
 mod taps;
 mod transpose;
 mod winograd;
@@ -20,6 +21,7 @@ pub use enlarge::enlarge;
 pub use joined::JoinedConvs;
 pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
 pub use pool::{MaxPool, average_pool, cells, max_pool};
+pub use stages::join_stages;
 pub use transpose::transpose;
 
 use crate::{Activation, ConvShape, winograd::grid::Grid};

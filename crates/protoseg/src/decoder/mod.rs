@@ -32,6 +32,9 @@ pub enum DecoderKind {
     Fcn,
     /// One 1x1 convolution and nothing else, as in PANet-style models.
     Project,
+    /// The encoder's last maps joined, each at unit length per pixel, on the grid of the finest: no layer of its own, so
+    /// an encoder alone is enough.
+    Stages,
     /// The encoder's last map as it is, as in PANet (Wang et al. 2019).
     #[serde(rename = "none")]
     Identity,
@@ -51,6 +54,8 @@ pub enum Decoder {
     Fcn(Projector),
     /// See [`DecoderKind::Project`].
     Project(Conv2d),
+    /// See [`DecoderKind::Stages`].
+    Stages(Identity),
     /// See [`DecoderKind::Identity`].
     Identity(Identity),
 }
@@ -96,7 +101,8 @@ pub struct DeepLabV3 {
 pub struct DecoderShape {
     /// Channels of the encoder's last map.
     pub from: usize,
-    /// Dimension of the embedding; with [`DecoderKind::Identity`] it is `from`.
+    /// Dimension of the embedding. [`DecoderKind::Identity`] and [`DecoderKind::Stages`] have no layers: it follows from
+    /// the encoder.
     pub dim: usize,
     /// Channel dropout.
     pub dropout: f64,
@@ -105,6 +111,9 @@ pub struct DecoderShape {
 }
 
 impl DecoderKind {
+    /// How many of the encoder's last maps [`Self::Stages`] joins.
+    pub const STAGES: usize = 3;
+
     /// A decoder with fresh weights.
     pub fn init(self, shape: &DecoderShape, device: &Device) -> Decoder {
         let &DecoderShape { from, dim, dropout, output_stride } = shape;
@@ -133,14 +142,16 @@ impl DecoderKind {
             }
             Self::Fcn => Decoder::Fcn(projector(from)),
             Self::Project => Decoder::Project(Conv::new(from, dim, 1).bias().init(device)),
+            Self::Stages => Decoder::Stages(Identity {}),
             Self::Identity => Decoder::Identity(Identity {}),
         }
     }
 }
 
 impl Decoder {
-    /// The decoder's layers on the encoder's last map; returns the node of the features.
-    pub(crate) fn describe<'a>(&'a self, graph: &mut Graph<'a>, x: Node) -> Node {
+    /// The decoder's layers on the encoder's maps, finest first; returns the node of the features.
+    pub(crate) fn describe<'a>(&'a self, graph: &mut Graph<'a>, stages: &[Node]) -> Node {
+        let x = *stages.last().expect("encoders have stages");
         match self {
             Self::PspNet(PspNet { ppm, projector }) => {
                 let pyramid = ppm.describe(graph, "decoder.ppm", x);
@@ -161,6 +172,10 @@ impl Decoder {
             }
             Self::Fcn(projector) => projector.describe(graph, "decoder.projector", x),
             Self::Project(conv) => graph.conv("decoder.out", conv, x),
+            Self::Stages(Identity {}) => {
+                let first = stages.len().saturating_sub(DecoderKind::STAGES);
+                graph.stages("decoder.stages", stages[first..].to_vec())
+            }
             Self::Identity(Identity {}) => x,
         }
     }

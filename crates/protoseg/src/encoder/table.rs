@@ -130,6 +130,17 @@ impl EncoderConfig {
         })
     }
 
+    /// The same encoder at another output stride, where its family has it.
+    pub(crate) fn at_stride(self, output_stride: usize) -> Self {
+        let own = self.clone();
+        let width = match &own {
+            Self::ResNet(resnet) => resnet.width,
+            _ => 1.0,
+        };
+        let settings = Settings { stem: None, stride_on: None, output_stride: Some(output_stride), width };
+        self.adjust(Some(&own), &settings)
+    }
+
     /// What a run starts with: the encoder that was named, else that of the weights `found`, else the reference's.
     pub(crate) fn resolve(named: Option<Self>, found: Option<&Self>, settings: &Settings) -> Self {
         let base = named.or_else(|| found.cloned()).unwrap_or_else(|| Self::ResNet(ResNetConfig::new(50)));
@@ -151,6 +162,15 @@ impl Encoder {
             Self::ResNet(resnet) => resnet.describe_last(graph, before),
             _ => None,
         }
+    }
+
+    /// Channels of each stage, finest first, and its number of blocks.
+    pub(crate) fn stages(&self) -> (Vec<usize>, Vec<usize>) {
+        let (mut graph, image) = Graph::new();
+        let nodes = self.describe(&mut graph, image);
+        let shapes = graph.shapes([64, 64, 3]);
+        let channels = nodes.iter().map(|&node| shapes[node][2]).collect();
+        (channels, (0..nodes.len()).map(|stage| graph.blocks(stage).len()).collect())
     }
 
     /// `[height, width]` of the last map for images of `[height, width]`.

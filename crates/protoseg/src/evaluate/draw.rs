@@ -7,7 +7,7 @@ use protoseg_data::{Benchmark, SplitStats, resolve_supports};
 
 use super::{EvaluateError, Evaluation, SupportSource};
 use crate::{
-    method::capl::{Usage, register::SupportSums},
+    method::{Usage, support_sums::SupportSums},
     model::Model,
 };
 
@@ -87,7 +87,6 @@ pub(super) fn remember(
     for (sample, row) in draws.iter().flat_map(|draw| draw.shots(usize::MAX, n_base)) {
         if let Entry::Vacant(entry) = memory.entry((sample, row)) {
             let (image, labels) = benchmark.load_rows(sample, remap)?;
-            let labels = model.preprocess().label(&labels);
             entry.insert(model.remember(model.features(&image), &labels, row, usage));
         }
     }

@@ -207,7 +207,7 @@ fn classifiers(
                 segmenters.push((Segmenter::with_classifier(model, classifier, usage.clone()), taught_by));
                 let counts = Confusion::new(classes.rows().len());
                 let scores = Scores::of(&counts, classes, plan.protocol);
-                let (variant, preset) = (usage.parts().name(), usage.preset().to_string());
+                let (variant, preset) = (usage.variant(), usage.preset().to_string());
                 cells.push(Cell { variant, preset, shots, seed: draw.seed, counts, scores });
             }
         }

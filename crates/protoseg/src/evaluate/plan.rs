@@ -3,7 +3,7 @@
 use protoseg_core::{Protocol, SupportList};
 use protoseg_data::DataError;
 
-use crate::{method::capl::Usage, model::ModelError, register::RegisterError};
+use crate::{method::Usage, model::ModelError, register::RegisterError};
 
 /// What is to be evaluated.
 #[derive(Clone, Debug)]

@@ -125,7 +125,7 @@ impl Results {
             seconds: elapsed.as_secs_f64(),
             peak_memory: peak_memory(),
             trained_method: manifest.method.name(),
-            trained_variant: model.usage().ok().map(|usage| usage.parts().name()),
+            trained_variant: model.usage().ok().map(|usage| usage.variant()),
             architecture: manifest.network.describe(),
             novel_pixels_in_training: manifest.training.novel_pixels,
             model_chosen_by: manifest.training.selected.clone(),

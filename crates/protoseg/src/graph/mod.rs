@@ -39,6 +39,9 @@ pub(crate) enum Op<'a> {
     Resize,
     /// All inputs, one after the other along the channels.
     Concat,
+    /// All inputs at unit length per pixel, on the grid of the first (bilinear, centres matched), one after the other
+    /// along the channels, at unit length again.
+    Stages,
     Dropout(&'a Dropout2d),
 }
 
@@ -118,6 +121,10 @@ impl<'a> Graph<'a> {
 
     pub fn concat(&mut self, name: impl Into<String>, parts: Vec<Node>) -> Node {
         self.push(name, Op::Concat, parts)
+    }
+
+    pub fn stages(&mut self, name: impl Into<String>, maps: Vec<Node>) -> Node {
+        self.push(name, Op::Stages, maps)
     }
 
     pub fn dropout(&mut self, dropout: &'a Dropout2d, x: Node) -> Node {

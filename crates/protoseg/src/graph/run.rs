@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     bridge::{self, Then, activate},
-    nn::upsample,
+    nn::{resize_centred, unit_pixels, upsample},
 };
 
 impl Graph<'_> {
@@ -85,6 +85,7 @@ fn single(op: Op, inputs: &[Node], values: &mut Values) -> Tensor<4> {
         Op::AveragePool { bins } => adaptive_avg_pool2d(next(), [bins, bins]),
         Op::Resize => resize(next(), next()),
         Op::Concat => Tensor::cat(inputs.collect(), 1),
+        Op::Stages => stages(inputs.collect()),
         Op::Dropout(dropout) => dropout.forward(next()),
     }
 }
@@ -103,6 +104,12 @@ fn layer(layer: &Layer, values: &mut Values) -> Tensor<4> {
         Some(norm) => norm.forward_then(convolved, then),
         None => then.apply(convolved),
     }
+}
+
+fn stages(maps: Vec<Tensor<4>>) -> Tensor<4> {
+    let [.., height, width] = maps[0].dims();
+    let on_grid = |map: Tensor<4>| resize_centred(unit_pixels(map), [height, width]);
+    unit_pixels(Tensor::cat(maps.into_iter().map(on_grid).collect(), 1))
 }
 
 fn resize(x: Tensor<4>, like: Tensor<4>) -> Tensor<4> {

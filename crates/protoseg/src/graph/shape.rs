@@ -28,7 +28,7 @@ impl Graph<'_> {
                 }
                 Op::AveragePool { bins } => [bins, bins, of(0)[2]],
                 Op::Resize => [of(1)[0], of(1)[1], of(0)[2]],
-                Op::Concat => {
+                Op::Concat | Op::Stages => {
                     let [height, width, _] = of(0);
                     [height, width, entry.inputs.iter().map(|&part| shapes[part][2]).sum()]
                 }

@@ -72,7 +72,7 @@ fn the_pyramid_shortcut_equals_the_plain_form_forward_and_backward() {
         let decoder = decoder(kind);
         let (ppm, conv) = pyramid(&decoder);
         let (mut graph, input) = Graph::new();
-        let features = decoder.describe(&mut graph, input);
+        let features = decoder.describe(&mut graph, &[input]);
         let shortcut = |step: &Step| matches!(&step.work, Work::Layer(Layer { pyramid: Some(pyramid), .. }) if pyramid.levels.len() == 4);
         assert_eq!(fuse(&graph, &[features]).iter().filter(|step| shortcut(step)).count(), 1);
         for [height, width] in [[13, 13], [6, 9], [2, 7], [20, 3]] {
@@ -91,7 +91,7 @@ fn an_atrous_head_is_the_same_in_one_go() {
     let decoder = decoder(DecoderKind::DeepLabV3);
     let Decoder::DeepLabV3(head) = &decoder else { unreachable!() };
     let (mut graph, input) = Graph::new();
-    let features = decoder.describe(&mut graph, input);
+    let features = decoder.describe(&mut graph, &[input]);
     let worst = differences(&graph, features, [2, 16, 9, 7], &[&head.aspp.pool.conv, &head.merge.conv]);
     assert!(worst.iter().all(|&worst| worst < 1e-3), "{worst:?}");
 }

@@ -97,6 +97,12 @@ impl Lowering {
             Op::Activation(activation) => work(self, Work::Activation(activation)),
             Op::AveragePool { bins } => work(self, Work::AveragePool { bins }),
             Op::Resize if self.shapes[inputs[0]][..2] == [1, 1] => work(self, Work::Broadcast),
+            Op::Stages => {
+                let (to, offset) = self.place(step.output);
+                let from: Vec<Map> = inputs.iter().map(|input| self.maps[input]).collect();
+                self.builder.step(&step.name, Work::Stages, &from, to, offset);
+                Ok(())
+            }
             // Its parts are written to it.
             Op::Concat => Ok(()),
             // Only training drops anything.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use protoseg_kernels::{
     Activation,
-    channels_last::{JoinedConvs, MaxPool, PackedConv, average_pool, max_pool, transpose},
+    channels_last::{JoinedConvs, MaxPool, PackedConv, average_pool, join_stages, max_pool, transpose},
 };
 use rayon::prelude::*;
 
@@ -54,6 +54,8 @@ pub enum Work {
     Broadcast,
     /// Of all maps.
     Spread(Spread),
+    /// All maps joined on the grid of the first.
+    Stages,
 }
 
 impl Step {
@@ -66,7 +68,11 @@ impl Step {
                 (sum(|conv| conv.shape().macs()), sum(PackedConv::computed_macs))
             }
             Work::Spread(spread) => spread.macs(),
-            Work::MaxPool(_) | Work::Activation(_) | Work::AveragePool { .. } | Work::Broadcast => (0, 0),
+            Work::MaxPool(_)
+            | Work::Activation(_)
+            | Work::AveragePool { .. }
+            | Work::Broadcast
+            | Work::Stages => (0, 0),
         }
     }
 
@@ -79,6 +85,7 @@ impl Step {
             Work::AveragePool { bins } => format!("mean to {bins}x{bins}"),
             Work::Broadcast => "copy to every pixel".to_string(),
             Work::Spread(_) => "pyramid shortcut".to_string(),
+            Work::Stages => "join at unit length".to_string(),
         }
     }
 
@@ -103,6 +110,10 @@ impl Step {
                 out.chunks_mut(channels).for_each(|pixel| pixel[..maps[0].len()].copy_from_slice(maps[0]));
             }
             Work::Spread(spread) => spread.run(&maps, out),
+            Work::Stages => {
+                let shapes = self.from.iter().map(|map| map.shape);
+                join_stages(&maps.iter().copied().zip(shapes).collect::<Vec<_>>(), out);
+            }
         }
     }
 }
@@ -311,7 +322,11 @@ impl Program {
             Work::Conv(conv) => conv.weight_bytes(),
             Work::Joined(convs) => convs.layers().map(PackedConv::weight_bytes).sum(),
             Work::Spread(spread) => spread.weight_bytes(),
-            Work::MaxPool(_) | Work::Activation(_) | Work::AveragePool { .. } | Work::Broadcast => 0,
+            Work::MaxPool(_)
+            | Work::Activation(_)
+            | Work::AveragePool { .. }
+            | Work::Broadcast
+            | Work::Stages => 0,
         };
         self.steps.iter().map(bytes).sum()
     }

@@ -36,7 +36,7 @@ pub fn episode_macs(network: &Network, method: &Method, side: usize, shots: usiz
     let prior = |used| if used { (dim * cells * cells) as u64 } else { 0 };
     let enrich = |fem, merges, bins| enrichment(fem, merges, bins, [height, width]);
     let head = match method {
-        Method::Capl(_) | Method::Panet(_) | Method::Mining(_) => 0,
+        Method::Capl(_) | Method::Prototypes(_) | Method::Panet(_) | Method::Mining(_) => 0,
         Method::Pfenet(pfenet) => {
             let weights = weights.pfenet();
             at(&weights.down_query.conv)

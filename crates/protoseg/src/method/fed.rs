@@ -39,7 +39,7 @@ impl Method {
             Self::Pfenet(method) => Ok(method),
             Self::Canet(method) => Ok(method),
             Self::Scl(method) => Ok(method),
-            Self::Capl(_) => Err("it is a method of the generalized setting itself"),
+            Self::Capl(_) | Self::Prototypes(_) => Err("it is a method of the generalized setting itself"),
             Self::CaplFewShot(_) => {
                 Err("its prototypes are refined for one query and class; the generalized form is CAPL itself")
             }

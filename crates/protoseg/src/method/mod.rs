@@ -3,7 +3,7 @@
 //! A method says what it adds to the network ([`MethodWeights`]), how a training batch becomes a loss
 //! ([`Method::losses`]), what is remembered of a support, and how a query is scored. There are two kinds.
 //!
-//! - [`Generalized`]: supports become rows of a classifier, once. After that an image alone goes in.
+//! - Generalized ([`Usage`]): supports become rows of a classifier, once. After that an image alone goes in.
 //! - [`Episodic`]: a query and the supports of one class go in, a binary mask comes out.
 //!
 //! Trainer, run, checkpoints, model file and evaluation know no more of a method than this. Methods look at images
@@ -30,18 +30,20 @@ pub mod panet;
 pub mod pfenet;
 pub mod pooling;
 pub mod prior;
+pub mod prototypes;
 pub mod repri;
 pub mod scl;
+pub mod support_sums;
 mod systems;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod vision;
 
 use burn::{
     module::Module,
     tensor::{Device, Tensor},
 };
-use protoseg_core::RowMap;
 use rand::RngCore;
 use serde::{Deserialize, Serialize};
 
@@ -49,22 +51,24 @@ pub use batch::{ClassLabels, Episodes, Images, TrainingBatch};
 pub use episodic::{Encoded, Episodic, Frozen, Maps};
 pub use fed::Fed;
 pub use systems::{FEW_SHOT_NAMES, few_shot};
+pub use usage::{Rows, Usage};
 pub use vision::Vision;
 
 use self::{
     asgnet::{Asgnet, AsgnetWeights},
     canet::{Canet, CanetWeights},
-    capl::{Capl, CaplWeights, Usage, register::SupportSums},
+    capl::{Capl, CaplWeights},
     capl_few_shot::{CaplFewShot, CaplFewShotWeights},
     cwt::{Cwt, CwtWeights},
     hsnet::{Hsnet, HsnetWeights},
     mining::{Mining, MiningWeights},
     panet::{Panet, PanetWeights},
     pfenet::{Pfenet, PfenetWeights},
+    prototypes::{Prototypes, PrototypesWeights},
     repri::{Repri, RepriWeights},
     scl::{Scl, SclWeights},
 };
-use crate::{config::ConfigError, decoder::Projector, network::Network};
+use crate::{config::ConfigError, decoder::Projector};
 
 /// A method with its settings, as a model file names it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,6 +77,8 @@ use crate::{config::ConfigError, decoder::Projector, network::Network};
 pub enum Method {
     /// Context-Aware Prototype Learning, its baselines and its ablations.
     Capl(Capl),
+    /// Class means on frozen features, in a whitened space.
+    Prototypes(Prototypes),
     /// Prototype alignment (Wang et al. 2019).
     Panet(Panet),
     /// A training-free prior and feature enrichment (Tian et al. 2020).
@@ -102,6 +108,7 @@ pub enum Method {
 #[allow(missing_docs)] // one for each variant of `Method`
 pub enum MethodWeights {
     Capl(CaplWeights),
+    Prototypes(PrototypesWeights),
     Panet(PanetWeights),
     Pfenet(PfenetWeights),
     Canet(CanetWeights),
@@ -148,30 +155,12 @@ pub struct BaseClasses {
     pub has_background: bool,
 }
 
-/// Supports become rows of a classifier, once; then every image is scored alone.
-pub trait Generalized {
-    /// What is kept of one support. `labels` are of any size: rows of base classes, and `own` where the class is.
-    fn remember(&self, features: Tensor<4>, labels: &RowMap, own: u16, n_base: usize) -> SupportSums;
-
-    /// The classifier `[base + novel, d]` that supports of `n_novel` classes make. The error is the index of a class
-    /// without a pixel.
-    fn register(
-        &self,
-        network: &Network,
-        n_base: usize,
-        n_novel: usize,
-        supports: &[SupportSums],
-    ) -> Result<Tensor<2>, usize>;
-
-    /// Scores `[batch, rows, h, w]` of features `[batch, d, h, w]` for every row of a registered classifier.
-    fn score(&self, network: &Network, n_base: usize, rows: Tensor<2>, features: Tensor<4>) -> Tensor<4>;
-}
-
 impl Method {
     /// What the command line and reports call it: a row of CAPL's ablation table, or the method's name.
     pub fn name(&self) -> String {
         match self {
             Self::Capl(capl) => capl.ablation.to_string(),
+            Self::Prototypes(_) => "prototypes".to_string(),
             other => other.episodic().expect("all others are").name().to_string(),
         }
     }
@@ -179,6 +168,7 @@ impl Method {
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::Capl(capl) => capl.validate(),
+            Self::Prototypes(prototypes) => prototypes.validate(),
             other => other.episodic().expect("all others are").validate(),
         }
     }
@@ -187,6 +177,7 @@ impl Method {
     pub(crate) fn init(&self, shape: &FeatureShape, device: &Device) -> MethodWeights {
         match self {
             Self::Capl(method) => MethodWeights::Capl(method.init(shape, device)),
+            Self::Prototypes(method) => MethodWeights::Prototypes(method.init(shape, device)),
             Self::Panet(method) => MethodWeights::Panet(method.init()),
             Self::Pfenet(method) => MethodWeights::Pfenet(method.init(shape, device)),
             Self::Canet(method) => MethodWeights::Canet(method.init(shape, device)),
@@ -204,15 +195,24 @@ impl Method {
     /// the method is episodic.
     pub fn usage(&self) -> Option<Usage> {
         match self {
-            Self::Capl(capl) => Some(capl.usage()),
+            Self::Capl(capl) => Some(Usage::Capl(capl.usage())),
+            Self::Prototypes(prototypes) => Some(Usage::Prototypes(prototypes.usage())),
             _ => None,
+        }
+    }
+
+    /// Length of what is remembered of a pixel with features of `dim` values.
+    pub fn remembered(&self, dim: usize) -> usize {
+        match self {
+            Self::Prototypes(prototypes) => prototypes.remembered(dim),
+            _ => dim,
         }
     }
 
     /// How a model of this method answers an episode; none if the method is generalized.
     pub fn episodic(&self) -> Option<&dyn Episodic> {
         match self {
-            Self::Capl(_) => None,
+            Self::Capl(_) | Self::Prototypes(_) => None,
             Self::Panet(method) => Some(method),
             Self::Pfenet(method) => Some(method),
             Self::Canet(method) => Some(method),
@@ -253,7 +253,7 @@ impl Method {
             }
             (Self::Repri(repri), TrainingBatch::Images(images)) => repri.losses(vision.network(), images),
             (method, TrainingBatch::Episodes(episodes)) => {
-                let episodic = method.episodic().expect("CAPL learns from images, not episodes");
+                let episodic = method.episodic().expect("only systems for episodes learn from them");
                 episodic.losses(vision, base, episodes, rng)
             }
             (method, TrainingBatch::Images(_)) => {
@@ -282,6 +282,7 @@ macro_rules! weights_of {
 
 weights_of! {
     capl: Capl(CaplWeights),
+    prototypes: Prototypes(PrototypesWeights),
     pfenet: Pfenet(PfenetWeights),
     canet: Canet(CanetWeights),
     scl: Scl(SclWeights),

@@ -6,6 +6,8 @@
 use burn::tensor::{Tensor, TensorData};
 use protoseg_core::RowMap;
 
+use super::support_sums::ClassSum;
+
 /// Sums of features under the masks of some classes.
 pub struct MaskedSums {
     /// `[batch, classes, d]`
@@ -34,6 +36,23 @@ pub fn masked_sums(features: Tensor<4>, labels: &[RowMap], classes: &[u16]) -> M
     let masks = Tensor::<3>::from_data(masks, &features.device());
     let pixels = features.reshape([batch, dim, positions]).swap_dims(1, 2);
     MaskedSums { sums: masks.matmul(pixels), counts }
+}
+
+/// What a support says of its own class and of every base class labelled in it. Other novel classes in the picture speak
+/// through their own supports only.
+pub fn class_sums(features: Tensor<4>, labels: &RowMap, own: u16, n_base: usize) -> Vec<ClassSum> {
+    let mut wanted = labels.present();
+    wanted.retain(|&row| row == own || usize::from(row) < n_base);
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let pooled = masked_sums(features, std::slice::from_ref(labels), &wanted);
+    let dim = pooled.sums.dims()[2];
+    let sums: Vec<f32> = pooled.sums.try_into_vec_as().expect("features are f32");
+    let sums = wanted.iter().zip(sums.chunks(dim)).zip(&pooled.counts[0]);
+    let class_sum =
+        |((&row, sum), &count): ((&u16, &[f32]), &f32)| ClassSum { row, sum: sum.to_vec(), count };
+    sums.map(class_sum).filter(|sum| sum.count > 0.0).collect()
 }
 
 impl MaskedSums {

@@ -1,6 +1,7 @@
 //! A model: a network, what its rows mean, how images reach it, how it was trained. One safetensors file holds it all
 //! and is enough to predict.
 
+mod builtin;
 mod manifest;
 
 use std::{
@@ -20,8 +21,8 @@ use crate::{
     device::cpu,
     inference::{Extractor, Programs},
     method::{
-        Method, Vision,
-        capl::{Capl, Usage},
+        Method, Usage, Vision,
+        capl::Capl,
     },
     network::{Network, Section},
     weights::{
@@ -148,9 +149,13 @@ impl Model {
 
     /// Reads a model file, for use on a device.
     pub fn load_on(path: impl AsRef<Path>, device: &Device) -> Result<Self, ModelError> {
-        let (manifest, file) = Self::open(path.as_ref())?;
+        Self::of_file(&TensorFile::open(path.as_ref())?, device)
+    }
+
+    fn of_file(file: &TensorFile, device: &Device) -> Result<Self, ModelError> {
+        let manifest = Self::manifest_of(file)?;
         let network = manifest.network.init(&manifest.method, device)?;
-        let network = assign(network, &file, |name| Rename::To(name.to_string()))?;
+        let network = assign(network, file, |name| Rename::To(name.to_string()))?;
         Ok(Self::new(manifest, network, device))
     }
 
@@ -161,16 +166,13 @@ impl Model {
 
     /// Reads what a model file says of itself, without its weights.
     pub fn read_manifest(path: impl AsRef<Path>) -> Result<Manifest, ModelError> {
-        Self::open(path.as_ref()).map(|(manifest, _)| manifest)
+        Self::manifest_of(&TensorFile::open(path.as_ref())?)
     }
 
-    fn open(path: &Path) -> Result<(Manifest, TensorFile), ModelError> {
-        let file = TensorFile::open(path)?;
+    fn manifest_of(file: &TensorFile) -> Result<Manifest, ModelError> {
         let json =
-            file.metadata.get(KEY).ok_or_else(|| ModelError::NoManifest { path: path.to_path_buf() })?;
-        let manifest = Manifest::parse(json)
-            .map_err(|reason| ModelError::Manifest { path: path.to_path_buf(), reason })?;
-        Ok((manifest, file))
+            file.metadata.get(KEY).ok_or_else(|| ModelError::NoManifest { path: file.path.clone() })?;
+        Manifest::parse(json).map_err(|reason| ModelError::Manifest { path: file.path.clone(), reason })
     }
 
     /// Reads a checkpoint of the GFS-Seg reference implementation. `classes` names its rows; `size` is the side of the
@@ -230,9 +232,20 @@ impl Model {
 
     /// Writes the model file: whole or not at all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
+        self.write(path.as_ref(), collect(self.network()))
+    }
+
+    /// The same with 16 bits per weight: half the size. What is read again differs in the fourth digit, and so does its
+    /// fingerprint.
+    pub fn save_half(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
+        let half = |(name, values): (String, TensorData)| (name, values.convert::<half::f16>());
+        self.write(path.as_ref(), collect(self.network()).into_iter().map(half).collect())
+    }
+
+    fn write(&self, path: &Path, tensors: Vec<(String, TensorData)>) -> Result<(), ModelError> {
         let manifest = serde_json::to_string(self.manifest()).expect("a manifest is plain data");
         let metadata = HashMap::from([(KEY.to_string(), manifest)]);
-        Ok(write_safetensors(path.as_ref(), collect(self.network()), metadata)?)
+        Ok(write_safetensors(path, tensors, metadata)?)
     }
 
     /// The same weights with a canvas of another side. Features change with it, and so does the fingerprint.

@@ -5,11 +5,13 @@ mod batch_norm;
 mod conv_norm;
 mod dropout2d;
 mod resize;
+mod unit;
 
 pub use batch_norm::BatchNorm;
 pub use conv_norm::ConvNorm;
 pub use dropout2d::Dropout2d;
 pub use resize::{resize_centred, resize_centred_weights, upsample, upsample_weights};
+pub use unit::unit_pixels;
 
 pub(crate) use batch_norm::NormSettings;
 pub(crate) use conv_norm::Conv;

@@ -7,7 +7,7 @@ use protoseg_core::{RowMap, SUPPORT_ROW, ScoreMap};
 use super::{Classifier, RegisterError};
 use crate::{
     class_pack::{ClassPack, PackClass, PackError, Shot},
-    method::{capl::Usage, cosine::unit},
+    method::{Usage, cosine::unit},
     model::Model,
     segmenter::Segmenter,
 };
@@ -98,7 +98,7 @@ fn row_of(segmenter: &Segmenter, name: &str) -> usize {
 }
 
 fn nearest(classifier: &Classifier, row: usize) -> Vec<(String, f32)> {
-    let rows = unit(classifier.rows.clone());
+    let rows = unit(classifier.rows.means());
     let own = rows.clone().slice_dim(0, row..row + 1);
     let cosines: Vec<f32> = rows.matmul(own.transpose()).try_into_vec_as().expect("prototypes are f32");
     let names = classifier.classes.rows().iter().map(|class| class.name.clone());
@@ -112,7 +112,7 @@ fn nearest(classifier: &Classifier, row: usize) -> Vec<(String, f32)> {
 /// What is predicted on the picture's part of the canvas.
 fn labels(segmenter: &Segmenter, support: &SeenSupport) -> Vec<u16> {
     let grid = segmenter.grid(support.features.clone());
-    let labels = ScoreMap::stretched(grid, support.labels.width, support.labels.height).labels();
+    let labels = ScoreMap::of_canvas(grid, segmenter.model().preprocess()).labels();
     content(&labels, support.content).collect()
 }
 

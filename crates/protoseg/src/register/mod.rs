@@ -14,18 +14,15 @@ pub use supports::SupportSet;
 use self::check::SeenSupport;
 use crate::{
     class_pack::{ClassPack, PackClass, PackError, Shot},
-    method::{
-        Generalized,
-        capl::{Usage, register::SupportSums},
-    },
+    method::{Rows, Usage, support_sums::SupportSums},
     model::{Model, ModelError},
 };
 
 /// A classifier of base and novel classes, ready for any image.
 #[derive(Clone, Debug)]
 pub struct Classifier {
-    /// `[base + novel, d]`
-    pub rows: Tensor<2>,
+    /// What pixels are compared with.
+    pub rows: Rows,
     /// What the rows are.
     pub classes: Classes,
 }
@@ -85,11 +82,21 @@ pub enum RegisterError {
     Nothing,
 }
 
+/// What the pixels of a support that nobody labelled are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Background: the class is nowhere else in the image.
+    Background,
+    /// Unknown.
+    Ignore,
+}
+
 /// How classes are registered.
 #[derive(Clone, Debug)]
 pub struct Registration {
     usage: Usage,
     replace: bool,
+    rest: Rest,
 }
 
 /// What a registration is doing.
@@ -105,9 +112,19 @@ pub enum RegisterStage {
 const KEPT: usize = 64;
 
 impl Registration {
-    /// As the model was trained; a class that is already in the pack is refused.
+    /// As the model was made; a class that is already in the pack is refused. Unlabelled pixels are background if the
+    /// model knows nothing else, and unknown if it has base classes.
     pub fn new(model: &Model) -> Result<Self, ModelError> {
-        Ok(Self { usage: model.usage()?, replace: false })
+        let classes = model.classes();
+        let is_taught = classes.has_background() && classes.n_base() == 1;
+        let rest = if is_taught { Rest::Background } else { Rest::Ignore };
+        Ok(Self { usage: model.usage()?, replace: false, rest })
+    }
+
+    /// With unlabelled pixels of supports as background, or unknown. Without a background in the model they stay unknown.
+    #[must_use]
+    pub fn rest(self, rest: Rest) -> Self {
+        Self { rest, ..self }
     }
 
     /// With other parts of the method. What is kept in a pack does not depend on it, only the report does.
@@ -143,7 +160,7 @@ impl Registration {
             let (mut shots, mut kept) = (Vec::new(), Vec::new());
             for index in 0..class.len() {
                 progress(RegisterStage::Looking, done, total);
-                let support = self.look(model, &class.load(index, model)?)?;
+                let support = self.look(model, &class.load(index, model, self.rest)?)?;
                 shots.push(support.shot.clone());
                 if done < KEPT {
                     kept.push(support);
@@ -159,7 +176,7 @@ impl Registration {
         for (place, (class, mut seen)) in set.classes().iter().zip(seen).enumerate() {
             progress(RegisterStage::Checking, place, count);
             for index in seen.len()..class.len() {
-                seen.push(self.look(model, &class.load(index, model)?)?);
+                seen.push(self.look(model, &class.load(index, model, self.rest)?)?);
             }
             let check = check::check_supports(model, &new, class.name(), &seen, &self.usage)?;
             reports.push(ClassReport::new(new.class(class.name())?, check));
@@ -198,7 +215,7 @@ impl Registration {
         let content = preprocess.content(image.width, image.height);
         let labels = preprocess.label(support.labels());
         let features = model.features(image);
-        let sums = self.usage.remember(features.clone(), &labels, SUPPORT_ROW, model.classes().n_base());
+        let sums = model.remember(features.clone(), support.labels(), SUPPORT_ROW, &self.usage);
         let shot =
             Shot::new(support.name(), support.pixels(), sums).ok_or_else(|| RegisterError::TooSmall {
                 support: support.name().to_string(),
@@ -223,16 +240,19 @@ impl Model {
         reports.into_iter().next().ok_or(RegisterError::Nothing)
     }
 
-    /// What registration keeps of a support whose features (`[1, d, h, w]`) are known. `labels` are of any size: rows
-    /// of base classes, and `own` where the class is.
-    pub(crate) fn remember(
+    /// What registration keeps of a support whose features (`[1, d, h, w]`) are known. `labels` are the image's: rows of
+    /// base classes, and `own` where the class is.
+    pub fn remember(
         &self,
         features: Tensor<4>,
         labels: &RowMap,
         own: u16,
         usage: &Usage,
     ) -> SupportSums {
-        usage.remember(features, labels, own, self.classes().n_base())
+        let [.., height, width] = features.dims();
+        let preprocess = self.preprocess();
+        let labels = preprocess.grid_label(&preprocess.label(labels), width, height);
+        usage.remember(self.network(), features, &labels, own, self.classes().n_base())
     }
 
     /// The classifier that these supports make. `novel` names the classes of the rows after the base classes, in order;
@@ -252,7 +272,7 @@ impl Model {
 
     /// The classifier before any class is registered: the base classes as they were learned.
     pub fn base_classifier(&self, usage: &Usage) -> Classifier {
-        self.classifier::<&str>(&[], &[], &usage.clone().without_sce())
+        self.classifier::<&str>(&[], &[], &usage.clone().without_context())
             .expect("without novel classes none can lack a support")
     }
 }

@@ -9,7 +9,7 @@ use protoseg_data::{
     resolve_supports, scan,
 };
 
-use super::RegisterError;
+use super::{RegisterError, Rest};
 use crate::model::Model;
 
 /// The supports of one or more classes, in the order they were given. Files are read when they are needed.
@@ -185,15 +185,19 @@ impl ClassSources {
         self.sources.len()
     }
 
-    /// One support, with labels of the model's base classes where they are known.
-    pub fn load(&self, index: usize, model: &Model) -> Result<Support, DataError> {
+    /// One support, with labels of the model's base classes where they are known, and what the rest is.
+    pub fn load(&self, index: usize, model: &Model, rest: Rest) -> Result<Support, DataError> {
         let classes = model.classes();
+        let background = (rest == Rest::Background && classes.has_background()).then_some(0);
         match &self.sources[index] {
-            Source::Memory(support) => Ok(support.clone()),
-            Source::Files(files) => files.load(classes.n_base() as u16, classes.rows().len() as u16),
+            Source::Memory(support) => Ok(support.clone().with_rest(background)),
+            Source::Files(files) => {
+                let support = files.load(classes.n_base() as u16, classes.rows().len() as u16)?;
+                Ok(support.with_rest(background))
+            }
             Source::Sample { dataset, index, class } => {
                 let (image, labels) = dataset.load(*index)?;
-                let remap = Remap::for_support(dataset.classes(), classes, *class);
+                let remap = Remap::for_support(dataset.classes(), classes, *class, background);
                 let sample = &dataset.samples()[*index];
                 let rows = remap.apply(&labels).map_err(|error| DataError::Labels {
                     path: sample.label.clone().unwrap_or_else(|| sample.image.clone()),

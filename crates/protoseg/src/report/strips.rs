@@ -4,7 +4,7 @@ use protoseg_core::{Image, RowMap};
 
 use crate::{
     evaluate::{EvaluatedImage, Evaluation},
-    method::capl::{Usage, usage::ActiveParts},
+    method::{Usage, capl::usage::ActiveParts},
 };
 
 /// Number of images that are shown besides those of the novel classes.
@@ -36,7 +36,8 @@ impl Strips {
         let preset = plan.usages.first().map(Usage::preset);
         let column = |(parts, caption): (ActiveParts, &'static str)| {
             let is_it = |usage: &Usage| {
-                usage.parts() == parts && (parts == ActiveParts::Baseline || Some(usage.preset()) == preset)
+                usage.variant() == parts.name()
+                    && (parts == ActiveParts::Baseline || Some(usage.preset()) == preset)
             };
             let place = plan.usages.iter().position(is_it)?;
             Some((place * per_variant + within, caption))

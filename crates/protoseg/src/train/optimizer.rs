@@ -168,7 +168,7 @@ impl OptimizerSettings {
         self.lr * risen * fallen
     }
 
-    pub(super) fn optimizer(&self) -> ModuleOptimizer {
+    pub(crate) fn optimizer(&self) -> ModuleOptimizer {
         match self.optimizer {
             OptimizerKind::Sgd => self.grouped(
                 SgdConfig::new()

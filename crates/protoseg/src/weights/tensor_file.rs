@@ -5,7 +5,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs::File,
-    io::{self, BufReader, Read, Seek, SeekFrom},
+    io::{self, BufReader, Cursor, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -34,12 +34,17 @@ struct Stored {
 enum Source {
     /// In a safetensors file, from this offset.
     Raw {
-        file: Arc<Mutex<File>>,
+        file: Arc<Mutex<dyn ReadSeek>>,
         offset: u64,
         dtype: Dtype,
     },
     Torch(pytorch_reader::Tensor),
 }
+
+/// A file, or bytes in the program.
+trait ReadSeek: Read + Seek + Send {}
+
+impl<T: Read + Seek + Send> ReadSeek for T {}
 
 /// A header of tensor names larger than this is not one.
 const MAX_HEADER: u64 = 64 << 20;
@@ -63,10 +68,18 @@ impl TensorFile {
         {
             (HashMap::new(), open_torch(path)?)
         } else {
-            open_safetensors(file, path)?
+            let length = file.metadata().map_err(read)?.len();
+            open_safetensors(file, length, path)?
         };
         let tensors = unwrap_names(tensors);
         Ok(Self { path: path.to_path_buf(), metadata, tensors })
+    }
+
+    /// Lists a safetensors file that is part of the program, called `name` in messages.
+    pub(crate) fn embedded(name: &str, bytes: &'static [u8]) -> Result<Self, WeightsError> {
+        let path = PathBuf::from(name);
+        let (metadata, tensors) = open_safetensors(Cursor::new(bytes), bytes.len() as u64, &path)?;
+        Ok(Self { path, metadata, tensors })
     }
 
     /// Names of all tensors, in order.
@@ -122,10 +135,13 @@ impl TensorFile {
 
 type Tensors = BTreeMap<String, Stored>;
 
-fn open_safetensors(mut file: File, path: &Path) -> Result<(HashMap<String, String>, Tensors), WeightsError> {
+fn open_safetensors(
+    mut file: impl ReadSeek + 'static,
+    length: u64,
+    path: &Path,
+) -> Result<(HashMap<String, String>, Tensors), WeightsError> {
     let wrong = |reason: String| WeightsError::Format { path: path.to_path_buf(), reason };
     let read = |source| WeightsError::Read { path: path.to_path_buf(), source };
-    let length = file.metadata().map_err(read)?.len();
     let mut size = [0; 8];
     file.rewind().map_err(read)?;
     file.read_exact(&mut size).map_err(|_| wrong(format!("it has only {length} bytes")))?;
@@ -143,7 +159,7 @@ fn open_safetensors(mut file: File, path: &Path) -> Result<(HashMap<String, Stri
         let missing = format!("its tensors need {} bytes, it has {}", header.data_len(), length - data);
         return Err(wrong(format!("it is truncated or damaged: {missing}")));
     }
-    let file = Arc::new(Mutex::new(file));
+    let file: Arc<Mutex<dyn ReadSeek>> = Arc::new(Mutex::new(file));
     let stored = |(name, info): (String, &safetensors::tensor::TensorInfo)| {
         let offset = data + info.data_offsets.0 as u64;
         let source = Source::Raw { file: file.clone(), offset, dtype: info.dtype };

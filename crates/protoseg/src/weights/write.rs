@@ -7,7 +7,7 @@ use safetensors::{Dtype, View};
 
 use super::WeightsError;
 
-/// Writes `tensors` (f32 or bytes) and `metadata` beside `path` first, then in its place.
+/// Writes `tensors` (f32, f16 or bytes) and `metadata` beside `path` first, then in its place.
 pub(crate) fn write_safetensors(
     path: &Path,
     tensors: Vec<(String, TensorData)>,
@@ -54,6 +54,7 @@ impl View for Values {
     fn dtype(&self) -> Dtype {
         match self.0.dtype() {
             DType::F32 => Dtype::F32,
+            DType::F16 => Dtype::F16,
             DType::U8 => Dtype::U8,
             other => unreachable!("no tensor of ours is stored as {other:?}"),
         }

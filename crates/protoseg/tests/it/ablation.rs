@@ -99,6 +99,6 @@ fn the_base_rows_of_a_plain_method_are_as_learned() {
     let sums = [3, 4].map(|own| remember(&model, own, &image, &labels(0, 5)));
     let classifier = model.classifier(&["duck", "boat"], &sums, &model.usage().unwrap()).unwrap();
     let learned = model.network().method.capl().learned_base(3);
-    let cosine = cosine_of_rows(learned, classifier.rows.slice_dim(0, 0..3));
+    let cosine = cosine_of_rows(learned, classifier.rows.vectors.slice_dim(0, 0..3));
     assert_close("cosine", &values(cosine), &[1.0; 3], 1e-5);
 }

@@ -52,7 +52,7 @@ fn rows_follow_the_model_s_own_names_then_the_alphabet() {
     assert_eq!(names, ["swan", "duck", "aeroplane", "boat"]);
     let usage = model.usage().unwrap().with_preset(Preset::Balanced);
     let classifier = pack.classifier(&model, &usage).unwrap();
-    assert_eq!((classifier.rows.dims(), classifier.classes.n_novel()), ([7, DIM], 4));
+    assert_eq!((classifier.rows.vectors.dims(), classifier.classes.n_novel()), ([7, DIM], 4));
 }
 
 proptest! {
@@ -77,7 +77,7 @@ proptest! {
         prop_assert_eq!(&first, &all());
         for preset in Preset::ALL {
             let usage = model.usage().unwrap().with_preset(preset);
-            let rows = |pack: &ClassPack| values(pack.classifier(&model, &usage).unwrap().rows);
+            let rows = |pack: &ClassPack| values(pack.classifier(&model, &usage).unwrap().rows.vectors);
             prop_assert_eq!(rows(&first), rows(&all()));
         }
     }

@@ -8,7 +8,8 @@ use protoseg::{
     encoder::{EncoderConfig, ResNetConfig},
     method::{
         Generalized, Method,
-        capl::{Ablation, Capl, Options, register::SupportSums},
+        capl::{Ablation, Capl, Options},
+        support_sums::SupportSums,
     },
     model::{Manifest, Model, Training},
 };
@@ -78,6 +79,5 @@ pub fn tiny_model(network: NetworkConfig, classes: Classes, method: Capl, size: 
 
 /// What registration keeps of an image of the class with the label `own`.
 pub fn remember(model: &Model, own: u16, image: &Image, labels: &RowMap) -> SupportSums {
-    let labels = model.preprocess().label(labels);
-    model.usage().unwrap().remember(model.features(image), &labels, own, model.classes().n_base())
+    model.remember(model.features(image), labels, own, &model.usage().unwrap())
 }

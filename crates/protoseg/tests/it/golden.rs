@@ -56,7 +56,7 @@ fn registration_and_prediction() {
     assert_eq!(supports.len(), novel * shots);
     let novel: Vec<&str> = model.classes().names(ClassRole::Novel).collect();
     let bank = model.classifier(&novel, &supports, &usage).unwrap();
-    assert_close("registered", &values(bank.rows.clone()), golden.values("registered"), 1e-5);
+    assert_close("registered", &values(bank.rows.vectors.clone()), golden.values("registered"), 1e-5);
 
     // The same through a class pack on disk.
     let mut pack = ClassPack::new(&model);
@@ -71,7 +71,7 @@ fn registration_and_prediction() {
     assert_eq!(read, pack);
     read.check(&model).unwrap();
     let bank = read.classifier(&model, &usage).unwrap();
-    assert_close("registered from a pack", &values(bank.rows.clone()), golden.values("registered"), 1e-5);
+    assert_close("registered from a pack", &values(bank.rows.vectors.clone()), golden.values("registered"), 1e-5);
 
     let query = tensor::<4>(&golden, "query");
     let features = model.canvas_features(query.clone());

@@ -31,7 +31,7 @@ fn a_model_read_back_predicts_the_same() {
     let label = protoseg::core::RowMap::new(41, 30, (0..41 * 30).map(|i| (i % 3) as u16).collect());
     let scores = |model: &Model| -> Vec<f32> {
         let sums = [remember(model, 2, &image, &label)];
-        values(model.classifier(&["duck"], &sums, &model.usage().unwrap()).unwrap().rows)
+        values(model.classifier(&["duck"], &sums, &model.usage().unwrap()).unwrap().rows.vectors)
     };
     assert_eq!(scores(&model), scores(&again));
     #[cfg(unix)]

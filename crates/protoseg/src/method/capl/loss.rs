@@ -4,6 +4,7 @@ use burn::tensor::Tensor;
 use protoseg_core::RowMap;
 
 use super::{
+    CaplWeights,
     ablation::Parts,
     fake::{FakeRoles, fake_support_start, form_classifier},
     fusion::image_prototypes,
@@ -25,16 +26,27 @@ pub fn batch_losses(
     parts: Parts,
     options: &Options,
 ) -> Losses {
-    let count = batch.labels.len();
-    let targets = PixelTargets::new(batch.labels);
-    let weights = network.method.capl();
-    let (features, aux) = network.features_and_aux(batch.images.clone());
+    let maps = network.features_and_aux(batch.images.clone());
+    feature_losses(network.method.capl(), maps, batch.labels, n_base, roles, parts, options)
+}
 
+/// The same for features, and the auxiliary head's, that are already there.
+pub(in crate::method) fn feature_losses(
+    weights: &CaplWeights,
+    (features, aux): (Tensor<4>, Option<Tensor<4>>),
+    labels: &[RowMap],
+    n_base: usize,
+    roles: &FakeRoles,
+    parts: Parts,
+    options: &Options,
+) -> Losses {
+    let count = labels.len();
+    let targets = PixelTargets::new(labels);
     let support = fake_support_start(count, options.fake_support);
     let formed = form_classifier(
         weights.classifier.val(),
         features.clone().slice_dim(0, support..count),
-        &batch.labels[support..],
+        &labels[support..],
         roles,
         parts,
         parts.sce.map(|gate| weights.sce(gate)),

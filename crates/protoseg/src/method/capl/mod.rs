@@ -28,6 +28,7 @@ use burn::{
     module::{Initializer, Module, Param},
     tensor::{Device, Tensor},
 };
+use protoseg_core::RowMap;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -129,6 +130,20 @@ impl Capl {
         usage::Gates { sce, dqce: own.dqce.unwrap_or(Gate::Cosine) }
     }
 
+    /// Draws the roles of (8) for a batch with these labels, on a grid of `[height, width]`.
+    pub(super) fn draw_roles(
+        &self,
+        labels: &[RowMap],
+        map: [usize; 2],
+        base: BaseClasses,
+        rng: &mut impl Rng,
+    ) -> FakeRoles {
+        let support = &labels[fake_support_start(labels.len(), self.options.fake_support)..];
+        let present = present_classes(support, map);
+        let apart = self.options.background.row_apart(base.has_background);
+        FakeRoles::draw(&present, apart, rng)
+    }
+
     /// Draws the roles of (8) and gives the losses of a batch.
     pub(super) fn losses(
         &self,
@@ -137,12 +152,9 @@ impl Capl {
         batch: &Images<'_>,
         rng: &mut impl Rng,
     ) -> Losses {
-        let [count, _, height, width] = batch.images.dims();
+        let [_, _, height, width] = batch.images.dims();
         let map = network.encoder.map_size([height, width]);
-        let support = &batch.labels[fake_support_start(count, self.options.fake_support)..];
-        let present = present_classes(support, map);
-        let apart = self.options.background.row_apart(base.has_background);
-        let roles = FakeRoles::draw(&present, apart, rng);
+        let roles = self.draw_roles(batch.labels, map, base, rng);
         loss::batch_losses(network, batch, base.count, &roles, self.ablation.training(), &self.options)
     }
 }

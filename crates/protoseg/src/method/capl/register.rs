@@ -11,27 +11,10 @@ use super::{
     gate::{GammaMlp, Gate},
     options::{ContextPool, Normalise, Options, ShotMean},
 };
-use crate::method::cosine::unit;
-
-/// What one support image says of one class.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClassSum {
-    /// Row of the class in the classifier.
-    pub row: u16,
-    /// Sum of the raw features over the class's pixels.
-    pub sum: Vec<f32>,
-    /// Number of those pixels.
-    pub count: f32,
-}
-
-/// What one support image says: its own novel class and every base class labelled in it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SupportSums {
-    /// Row of the novel class that the image is a support of.
-    pub novel: u16,
-    /// One entry per class.
-    pub sums: Vec<ClassSum>,
-}
+use crate::method::{
+    cosine::unit,
+    support_sums::{Mean, SupportSums},
+};
 
 /// How base rows are enriched.
 #[derive(Clone, Copy)]
@@ -163,35 +146,19 @@ fn pooled_per_class(
     mean.get()
 }
 
-/// A running mean in double precision, so that the order of supports does not show.
-#[derive(Default)]
-struct Mean {
-    sum: Vec<f64>,
-    count: f64,
-}
-
-impl Mean {
-    fn add(&mut self, values: &[f32], count: f32) {
-        self.sum.resize(values.len(), 0.0);
-        self.sum.iter_mut().zip(values).for_each(|(sum, &value)| *sum += f64::from(value));
-        self.count += f64::from(count);
-    }
-
-    fn get(self) -> Option<Vec<f32>> {
-        (self.count > 0.0).then(|| self.sum.iter().map(|sum| (sum / self.count) as f32).collect())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{device::cpu, method::capl::options::Preset};
+    use crate::{
+        device::cpu,
+        method::{capl::options::Preset, support_sums::ClassSum},
+    };
     use proptest::prelude::*;
     use protoseg_testing::assert_close;
 
     fn support(novel: u16, sums: &[(u16, [f32; 2], f32)]) -> SupportSums {
         let sums = sums.iter().map(|&(row, sum, count)| ClassSum { row, sum: sum.to_vec(), count });
-        SupportSums { novel, sums: sums.collect() }
+        SupportSums::new(novel, sums.collect())
     }
 
     fn learned() -> Tensor<2> {

@@ -1,20 +1,18 @@
 //! How a trained model is used: which parts of CAPL act when classes are registered and when an image is scored.
 
-use std::{fmt, slice};
+use std::fmt;
 
 use burn::tensor::Tensor;
 use protoseg_core::RowMap;
 
 use super::{
+    CaplWeights,
     fusion::image_prototypes,
     gate::Gate,
     options::{Options, Preset},
-    register::{self, ClassSum, SupportSums},
+    register,
 };
-use crate::{
-    method::{Generalized, cosine::scores, pooling::masked_sums},
-    network::Network,
-};
+use crate::method::{cosine::scores, pooling::class_sums, support_sums::SupportSums};
 
 /// The parts that act and the options they act by. [`Capl::usage`](super::Capl::usage) gives what a model was trained
 /// for; the `with_` methods change it.
@@ -145,38 +143,38 @@ impl Usage {
     }
 }
 
-impl Generalized for Usage {
-    fn remember(&self, features: Tensor<4>, labels: &RowMap, own: u16, n_base: usize) -> SupportSums {
-        // Other novel classes in the picture speak through their own supports only.
-        let mut wanted = labels.present();
-        wanted.retain(|&row| row == own || usize::from(row) < n_base);
-        if wanted.is_empty() {
-            return SupportSums { novel: own, sums: Vec::new() };
-        }
-        let pooled = masked_sums(features, slice::from_ref(labels), &wanted);
-        let dim = pooled.sums.dims()[2];
-        let sums: Vec<f32> = pooled.sums.try_into_vec_as().expect("features are f32");
-        let sums = wanted.iter().zip(sums.chunks(dim)).zip(&pooled.counts[0]);
-        let class_sum =
-            |((&row, sum), &count): ((&u16, &[f32]), &f32)| ClassSum { row, sum: sum.to_vec(), count };
-        let sums = sums.map(class_sum).filter(|sum| sum.count > 0.0).collect();
-        SupportSums { novel: own, sums }
+impl Usage {
+    /// What is kept of one support.
+    pub(in crate::method) fn remember(
+        &self,
+        features: Tensor<4>,
+        labels: &RowMap,
+        own: u16,
+        n_base: usize,
+    ) -> SupportSums {
+        SupportSums::new(own, class_sums(features, labels, own, n_base))
     }
 
-    fn register(
+    /// The rows that supports make.
+    pub(in crate::method) fn register(
         &self,
-        network: &Network,
+        weights: &CaplWeights,
         n_base: usize,
         n_novel: usize,
         supports: &[SupportSums],
     ) -> Result<Tensor<2>, usize> {
-        let weights = network.method.capl();
         let sce = self.sce.map(|gate| weights.sce(gate));
         register::register(weights.learned_base(n_base), n_novel, supports, sce, &self.options)
     }
 
-    fn score(&self, network: &Network, n_base: usize, rows: Tensor<2>, features: Tensor<4>) -> Tensor<4> {
-        let weights = network.method.capl();
+    /// Scores of features for registered rows.
+    pub(in crate::method) fn score(
+        &self,
+        weights: &CaplWeights,
+        n_base: usize,
+        rows: Tensor<2>,
+        features: Tensor<4>,
+    ) -> Tensor<4> {
         let dqce = self.dqce.map(|gate| weights.dqce(gate));
         let learned = weights.learned_base(n_base);
         let prototypes = image_prototypes(rows, learned, features.clone(), dqce, &self.options);

@@ -1,0 +1,101 @@
+//! `protoseg new`.
+
+use anyhow::{Result, bail};
+use protoseg::{
+    core::NovelPixels,
+    device::cpu,
+    from_encoder::{HeadPlan, HeadProgress},
+    model::Model,
+};
+use protoseg_data::Benchmark;
+use serde::Serialize;
+
+use crate::{
+    cli::New,
+    output::{self, progress::Bar},
+};
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    schema: &'static str,
+    model: &'a std::path::Path,
+    fingerprint: String,
+    architecture: String,
+    base: Vec<&'a str>,
+}
+
+pub fn run(args: &New) -> Result<()> {
+    output::refuse_overwrite(&args.output, args.force)?;
+    let bare = match &args.encoder {
+        Some(path) => Model::from_encoder(path, &cpu())?,
+        None => Model::builtin(),
+    };
+    let bar = Bar::new("images");
+    let model = match &args.data {
+        Some(data) => {
+            let benchmark = Benchmark::open(data, args.root.as_deref())?;
+            let rule = novel_pixels(args, &benchmark)?;
+            let model = bare.with_base(&benchmark, args.fold, rule, &|done, total| bar.show(done, total))?;
+            if args.head { with_head(&model, &benchmark, args)? } else { model }
+        }
+        // The box has its bank already.
+        None if args.encoder.is_none() && args.background.is_empty() => bare,
+        None => {
+            let scenes = ["scenes".to_string()];
+            let sources = if args.background.is_empty() { &scenes[..] } else { &args.background[..] };
+            let sources = sources
+                .iter()
+                .map(|source| Ok(Benchmark::open(source, args.root.as_deref())?))
+                .collect::<Result<Vec<_>>>()?;
+            bare.with_bank(&sources, args.background_rows as usize, &|done, total| bar.show(done, total))?
+        }
+    };
+    drop(bar);
+    if args.half { model.save_half(&args.output)? } else { model.save(&args.output)? };
+    print(args, &model)
+}
+
+fn with_head(model: &Model, benchmark: &Benchmark, args: &New) -> Result<Model> {
+    let mut plan = HeadPlan::default();
+    (plan.steps, plan.seed) = (args.steps as usize, args.seed);
+    let (features, steps) = (Bar::new("features"), Bar::new("steps"));
+    Ok(model.with_head(benchmark, &plan, &mut |progress| match progress {
+        HeadProgress::Features(done, total) => features.show(done, total),
+        HeadProgress::Step(done, total, _) => steps.show(done, total),
+    })?)
+}
+
+fn novel_pixels(args: &New, benchmark: &Benchmark) -> Result<NovelPixels> {
+    Ok(match args.novel_pixels.as_deref() {
+        None => benchmark.novel_pixels,
+        Some("drop") => NovelPixels::Drop,
+        Some("ignore") => NovelPixels::Ignore,
+        Some("background") => NovelPixels::Background,
+        Some(other) => bail!("`--novel-pixels` must be `drop`, `ignore` or `background`, got `{other}`"),
+    })
+}
+
+fn print(args: &New, model: &Model) -> Result<()> {
+    let classes = model.classes();
+    let base: Vec<&str> = classes.rows()[..classes.n_base()].iter().map(|class| class.name.as_str()).collect();
+    let architecture = model.config().describe();
+    if args.json {
+        let fingerprint = model.fingerprint();
+        return output::json(&Answer {
+            schema: "protoseg.new/1",
+            model: &args.output,
+            fingerprint,
+            architecture,
+            base,
+        });
+    }
+    let knows = match &args.data {
+        Some(_) => format!("{} base classes", base.len()),
+        None => "no base class; everything is taught".to_string(),
+    };
+    output::line(format_args!("{architecture}: {knows} -> {}", args.output.display()))?;
+    output::line(format_args!(
+        "next: protoseg register --model {} --class NAME=IMAGE:MASK -o my.pack",
+        output::quoted(&args.output)
+    ))
+}

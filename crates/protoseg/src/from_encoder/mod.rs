@@ -1,0 +1,146 @@
+//! Models from an encoder alone, without a gradient step.
+//!
+//! Features are the encoder's last maps joined ([`DecoderKind::Stages`](crate::decoder::DecoderKind::Stages)). Such a
+//! model knows nothing but a background: a bank of generic rows ([`Model::with_bank`]), made of photos of anything. One
+//! pass over a labelled data set gives it base classes and a whitened space instead ([`Model::with_base`]), and a few
+//! minutes on features that are computed once a trained head beside them ([`Model::with_head`]).
+
+mod bank;
+mod base;
+mod feature_cache;
+mod head;
+
+pub use head::{HeadPlan, HeadProgress};
+
+use std::path::{Path, PathBuf};
+
+use burn::{
+    module::Param,
+    tensor::{Device, Tensor, TensorData},
+};
+use protoseg_core::{Classes, GridPlacement, Preprocess};
+use protoseg_data::DataError;
+
+use crate::{
+    config::NetworkConfig,
+    encoder::EncoderConfig,
+    method::{
+        Method, MethodWeights,
+        prototypes::{Prototypes, PrototypesWeights, whitening::Whitening},
+    },
+    model::{Manifest, Model, ModelError, Training},
+    network::Network,
+    weights::{TensorFile, load_encoder, read_encoder_config},
+};
+
+/// Side of the canvas: photos of 320 pixels are enlarged one and a half times, which small networks like.
+pub const SIZE: usize = 480;
+/// The stride that ImageNet's encoders were trained with.
+const OUTPUT_STRIDE: usize = 32;
+
+/// A model that cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FromEncoderError {
+    /// The encoder or the model cannot be used.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The data set cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// No image of the data set can be learned from.
+    #[error("no image of `{data}` can be learned from\nhint: check the data set")]
+    NoImages {
+        /// The data set.
+        data: String,
+    },
+    /// A base class has no pixel.
+    #[error(
+        "base class `{class}` has no pixel in the images that are learned from\n\
+         hint: add images of it, or leave the class out of the data set"
+    )]
+    NoPixels {
+        /// The class.
+        class: String,
+    },
+    /// Features cannot be kept on disk.
+    #[error("cannot keep features in a temporary file: {0}\nhint: free some space in the folder for temporary files")]
+    Cache(std::io::Error),
+    /// The model is of another kind.
+    #[error("base classes are learned on an encoder alone, but `{model}` was made in another way")]
+    OtherMethod {
+        /// What it is.
+        model: String,
+    },
+}
+
+impl Model {
+    /// A model of the encoder in a file of weights: ours, torchvision's, an EfficientNet-Lite's or a MobileNetV2's. Its
+    /// background is one empty row until [`Model::with_bank`] or [`Model::with_base`] gives it more.
+    pub fn from_encoder(path: &Path, device: &Device) -> Result<Self, FromEncoderError> {
+        let file = TensorFile::open(path).map_err(ModelError::from)?;
+        let encoder = read_encoder_config(&file).map_err(ModelError::from)?.at_stride(OUTPUT_STRIDE);
+        let network_config = NetworkConfig::stages(encoder);
+        let settings = Prototypes::taught(1);
+        let mut network =
+            network_config.init(&Method::Prototypes(settings.clone()), device).map_err(ModelError::from)?;
+        network.encoder = load_encoder(&file, &network_config.encoder, device).map_err(ModelError::from)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let manifest = Manifest {
+            format: Manifest::FORMAT,
+            preprocess: Preprocess {
+                grid: GridPlacement::Centres,
+                ..network_config.encoder.preprocess(SIZE)
+            },
+            network: network_config,
+            classes: Classes::new(&["background"], &[]).map_err(ModelError::from)?,
+            method: Method::Prototypes(settings),
+            training: Training { origin: format!("the encoder in `{name}`"), ..Training::default() },
+        };
+        Ok(Self::new(manifest, network, device))
+    }
+
+    /// The encoder's settings of a file of weights, for messages.
+    pub fn encoder_of(path: &Path) -> Result<EncoderConfig, ModelError> {
+        Ok(read_encoder_config(&TensorFile::open(path)?)?)
+    }
+
+    /// The same encoder with other prototypes.
+    fn with_prototypes(
+        &self,
+        classes: Classes,
+        settings: Prototypes,
+        (base, whitening): (Vec<f32>, Option<Whitening>),
+        training: Training,
+    ) -> Self {
+        let dim = self.config().dim;
+        let rows = TensorData::new(base, [settings.base_rows.iter().sum(), dim]);
+        let base = Param::from_tensor(Tensor::from_data(rows, self.device()));
+        let network = Network {
+            encoder: self.network().encoder.clone(),
+            decoder: self.network().decoder.clone(),
+            method: MethodWeights::Prototypes(PrototypesWeights { base, whitening, head: None }),
+        };
+        let manifest = Manifest {
+            classes,
+            method: Method::Prototypes(settings),
+            training,
+            ..self.manifest().clone()
+        };
+        Self::new(manifest, network, self.device())
+    }
+
+    /// The model's settings, if it is of an encoder alone.
+    fn prototypes(&self) -> Result<&Prototypes, FromEncoderError> {
+        match &self.manifest().method {
+            Method::Prototypes(settings) => Ok(settings),
+            other => Err(FromEncoderError::OtherMethod { model: other.name() }),
+        }
+    }
+}
+
+/// Where a model's photos came from, after what it was made of before.
+fn origin(before: &str, what: &str, data: &[PathBuf]) -> String {
+    let names: Vec<String> = data.iter().map(|path| format!("`{}`", path.display())).collect();
+    format!("{before}; {what} {}", names.join(", "))
+}

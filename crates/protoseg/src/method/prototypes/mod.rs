@@ -1,0 +1,410 @@
+//! Prototypes without training: class means on the features of a frozen encoder, compared by the cosine in a space that
+//! is whitened by the covariance within the base classes. Beyond the paper.
+//!
+//! | what | where |
+//! |---|---|
+//! | counts, sums and second moments of the base classes | [`moments`] |
+//! | the whitened space | [`whitening`] |
+//! | several prototypes for one class | [`kmeans`] |
+//! | rows of base and taught classes, and which of the background's step back | `rows` |
+//! | a head trained on the same features, whose answer is multiplied with this one | [`head`] |
+//!
+//! A model without base classes has a bank of generic background rows instead, and nothing is whitened: the supports
+//! alone say what the class is, the bank what the rest of the world looks like.
+
+pub mod head;
+pub mod kmeans;
+pub mod moments;
+mod rows;
+pub mod whitening;
+
+use std::fmt;
+
+use burn::{
+    module::{Module, Param},
+    tensor::{Device, Tensor, TensorData},
+};
+use protoseg_core::{IGNORE, RowMap};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use self::{
+    head::{Head, HeadSettings, head_sums},
+    kmeans::kmeans,
+    whitening::Whitening,
+};
+use super::{
+    FeatureShape, Rows, capl,
+    cosine::unit,
+    pooling::class_sums,
+    support_sums::{Clusters, Pooled, SupportSums},
+};
+use crate::config::ConfigError;
+
+/// What a cosine is multiplied by before the softmax.
+const SCALE: f32 = 20.0;
+/// Groups of pixels that a support of a model without base classes is remembered by: of its class, and of the rest.
+const OWN_GROUPS: usize = 3;
+const REST_GROUPS: usize = 16;
+
+/// The method with its settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prototypes {
+    /// Number of prototypes of each base class.
+    pub base_rows: Vec<usize>,
+    /// Whether the first base class is the background.
+    pub has_background: bool,
+    /// The share of the mean variance that is added to every direction before whitening; without it nothing is whitened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shrinkage: Option<f64>,
+    /// Groups of pixels of its class that a support is remembered by, each a prototype; 0 for one mean over all supports.
+    pub own_groups: usize,
+    /// Groups of background pixels that a support is remembered by.
+    pub rest_groups: usize,
+    /// The trained head, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<HeadSettings>,
+}
+
+/// What the method adds to the encoder. Only the head is trained.
+#[derive(Module, Debug)]
+pub struct PrototypesWeights {
+    /// Prototypes of the base classes, `[rows, d]`.
+    pub base: Param<Tensor<2>>,
+    /// The whitened space.
+    pub whitening: Option<Whitening>,
+    /// The trained head.
+    pub head: Option<Head>,
+}
+
+/// How such a model answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Cosines of features as they are.
+    Cosine,
+    /// Cosines in the whitened space.
+    Whitened,
+    /// The trained head alone.
+    Head,
+    /// The product of the whitened answer and the head's.
+    Product,
+}
+
+impl Answer {
+    /// Every way.
+    pub const ALL: [Self; 4] = [Self::Cosine, Self::Whitened, Self::Head, Self::Product];
+
+    /// `cosine`, `whitened`, `head` or `product`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cosine => "cosine",
+            Self::Whitened => "whitened",
+            Self::Head => "head",
+            Self::Product => "product",
+        }
+    }
+
+    /// The way of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|answer| answer.name() == name)
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How a model of this method registers classes and scores images.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PrototypeUsage {
+    settings: Prototypes,
+    answer: Answer,
+}
+
+impl Prototypes {
+    /// Of a model without base classes, with this many rows of generic background: everything is taught.
+    pub fn taught(background_rows: usize) -> Self {
+        Self {
+            base_rows: vec![background_rows],
+            has_background: true,
+            shrinkage: None,
+            own_groups: OWN_GROUPS,
+            rest_groups: REST_GROUPS,
+            head: None,
+        }
+    }
+
+    /// Of a model with base classes, each with this many prototypes.
+    pub fn learned(base_rows: Vec<usize>, has_background: bool, shrinkage: f64) -> Self {
+        let shrinkage = Some(shrinkage);
+        Self { base_rows, has_background, shrinkage, own_groups: 0, rest_groups: 0, head: None }
+    }
+
+    /// Number of prototypes of all base classes.
+    fn rows(&self) -> usize {
+        self.base_rows.iter().sum()
+    }
+
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        let most = usize::from(u16::MAX);
+        if self.base_rows.is_empty() || self.base_rows.contains(&0) || self.rows() >= most {
+            let got = format!("{:?}", self.base_rows);
+            return Err(ConfigError::new("base_rows", got, "at least one row per base class, fewer than 65535"));
+        }
+        if let Some(shrinkage) = self.shrinkage.filter(|value| !(value.is_finite() && *value > 0.0)) {
+            return Err(ConfigError::new("shrinkage", shrinkage, "a number above 0"));
+        }
+        if self.own_groups > 64 || self.rest_groups > 256 {
+            let got = format!("{} and {}", self.own_groups, self.rest_groups);
+            return Err(ConfigError::new("own_groups, rest_groups", got, "at most 64 and 256"));
+        }
+        self.head.as_ref().map_or(Ok(()), HeadSettings::validate)
+    }
+
+    pub(super) fn init(&self, shape: &FeatureShape, device: &Device) -> PrototypesWeights {
+        PrototypesWeights {
+            base: Param::from_tensor(Tensor::zeros([self.rows(), shape.dim], device)),
+            whitening: self.shrinkage.map(|_| Whitening::empty(shape.dim, device)),
+            head: self.head.as_ref().map(|head| head.init(shape.dim, device)),
+        }
+    }
+
+    /// The best way that the model has.
+    pub fn usage(&self) -> PrototypeUsage {
+        let best = Answer::ALL.into_iter().rfind(|&answer| self.has(answer)).unwrap_or(Answer::Cosine);
+        PrototypeUsage { settings: self.clone(), answer: best }
+    }
+
+    fn has(&self, answer: Answer) -> bool {
+        match answer {
+            Answer::Cosine => true,
+            Answer::Whitened => self.shrinkage.is_some(),
+            Answer::Head => self.head.is_some(),
+            Answer::Product => self.shrinkage.is_some() && self.head.is_some(),
+        }
+    }
+
+    /// Length of what is remembered of a pixel with features of `dim` values: those, and the head's.
+    pub fn remembered(&self, dim: usize) -> usize {
+        dim + self.head.as_ref().map_or(0, |head| head.dim)
+    }
+}
+
+impl PrototypesWeights {
+    /// Features or prototypes `[n, d]` in the space they are compared in, not of unit length.
+    fn space(&self, rows: Tensor<2>, whitened: bool) -> Tensor<2> {
+        match &self.whitening {
+            Some(whitening) if whitened => whitening.apply(rows),
+            _ => rows,
+        }
+    }
+}
+
+impl PrototypeUsage {
+    /// How the model answers.
+    pub fn answer(&self) -> Answer {
+        self.answer
+    }
+
+    /// Answering like this, if the model can.
+    pub fn with_answer(self, answer: Answer) -> Option<Self> {
+        self.settings.has(answer).then_some(Self { answer, ..self })
+    }
+
+    fn is_whitened(&self) -> bool {
+        matches!(self.answer, Answer::Whitened | Answer::Product)
+    }
+
+    /// CAPL's settings and weights, if the head takes part.
+    fn head<'a>(&self, weights: &'a PrototypesWeights) -> Option<(capl::Usage, &'a Head)> {
+        let takes_part = matches!(self.answer, Answer::Head | Answer::Product);
+        let settings = self.settings.head.as_ref().filter(|_| takes_part)?;
+        Some((settings.capl.usage(), weights.head.as_ref()?))
+    }
+
+    pub(super) fn remember(
+        &self,
+        weights: &PrototypesWeights,
+        features: Tensor<4>,
+        labels: &RowMap,
+        own: u16,
+        n_base: usize,
+    ) -> SupportSums {
+        let remembered = match &weights.head {
+            Some(head) => Tensor::cat(vec![features.clone(), head.features(features.clone())], 1),
+            None => features.clone(),
+        };
+        let sums = class_sums(remembered, labels, own, n_base);
+        let Prototypes { own_groups, rest_groups, has_background, .. } = self.settings;
+        let clusters = if own_groups + rest_groups > 0 && !sums.is_empty() {
+            let pixels = Pixels::new(features, labels);
+            let own = pixels.groups(own, own_groups);
+            let rest = if has_background { pixels.groups(0, rest_groups) } else { Vec::new() };
+            let beaten_by = if has_background { self.beaten_by(weights, &pixels, &own, &rest) } else { Vec::new() };
+            Clusters { own: pixels.pool(&own), rest: pixels.pool(&rest), beaten_by }
+        } else {
+            Clusters::default()
+        };
+        SupportSums { novel: own, sums, clusters }
+    }
+
+    /// How many pixels of the class each of the model's background rows is nearer to than any row of this support.
+    fn beaten_by(
+        &self,
+        weights: &PrototypesWeights,
+        pixels: &Pixels,
+        own: &[Vec<usize>],
+        rest: &[Vec<usize>],
+    ) -> Vec<(u16, f32)> {
+        let members: Vec<usize> = own.concat();
+        let background = self.settings.base_rows[0];
+        if members.is_empty() {
+            return Vec::new();
+        }
+        let device = weights.base.val().device();
+        let tensor = |values: Vec<f32>| -> Tensor<2> {
+            let count = values.len() / pixels.dim;
+            Tensor::from_data(TensorData::new(values, [count, pixels.dim]), &device)
+        };
+        let means = |groups: &[Vec<usize>]| -> Vec<f32> {
+            let pooled = pixels.pool(groups);
+            pooled.iter().flat_map(|group| group.sum.iter().map(|sum| sum / group.count)).collect()
+        };
+        let rows = vec![
+            weights.base.val().slice_dim(0, 0..background),
+            tensor([means(own), means(rest)].concat()),
+        ];
+        let rows = unit(Tensor::cat(rows, 0));
+        let count = rows.dims()[0];
+        let values: Vec<f32> = members.iter().flat_map(|&pixel| pixels.at(pixel)).copied().collect();
+        let cosines: Vec<f32> =
+            tensor(values).matmul(rows.transpose()).try_into_vec_as().expect("features are f32");
+        let mut won = vec![0.0f32; background];
+        for cosines in cosines.chunks_exact(count) {
+            let best = protoseg_core::best(cosines).0;
+            if best < background {
+                won[best] += 1.0;
+            }
+        }
+        (0u16..).zip(won).filter(|(_, won)| *won > 0.0).collect()
+    }
+
+    pub(super) fn register(
+        &self,
+        weights: &PrototypesWeights,
+        n_base: usize,
+        n_novel: usize,
+        supports: &[SupportSums],
+    ) -> Result<Rows, usize> {
+        let mut rows = rows::register(&self.settings, weights, n_base, n_novel, supports, self.is_whitened())?;
+        if let Some((usage, head)) = self.head(weights) {
+            let dim = weights.base.val().dims()[1];
+            let supports = head_sums(supports, dim);
+            rows.head = Some(usage.register(&head.capl, n_base, n_novel, &supports)?);
+        }
+        Ok(rows)
+    }
+
+    /// Scores `[batch, classes, h, w]`. Scores are logarithms of what a softmax makes of them, so those of a product are
+    /// sums.
+    pub(super) fn score(
+        &self,
+        weights: &PrototypesWeights,
+        n_base: usize,
+        rows: &Rows,
+        features: Tensor<4>,
+    ) -> Tensor<4> {
+        let head = self.head(weights).zip(rows.head.clone()).map(|((usage, head), rows)| {
+            usage.score(&head.capl, n_base, rows, head.features(features.clone()))
+        });
+        match (self.answer, head) {
+            (Answer::Head, Some(head)) => head,
+            (_, Some(head)) => head + self.cosines(weights, rows, features),
+            (_, None) => self.cosines(weights, rows, features),
+        }
+    }
+
+    /// Scores `[batch, classes, h, w]`: [`SCALE`] times the cosine with the class's best row.
+    fn cosines(&self, weights: &PrototypesWeights, rows: &Rows, features: Tensor<4>) -> Tensor<4> {
+        let [batch, dim, height, width] = features.dims();
+        let positions = height * width;
+        let device = features.device();
+        let pixels = features.swap_dims(1, 2).swap_dims(2, 3).reshape([batch * positions, dim]);
+        let pixels = unit(weights.space(pixels, self.is_whitened()));
+        let cosines: Vec<f32> = pixels
+            .matmul(rows.vectors.clone().transpose())
+            .try_into_vec_as()
+            .expect("features are f32");
+        let classes = rows.n_classes();
+        let mut scores = vec![0.0; batch * positions * classes];
+        let lines = cosines.par_chunks(rows.owners.len() * width);
+        scores.par_chunks_mut(classes * width).zip(lines).for_each(|(scores, cosines)| {
+            let pixels = scores.chunks_exact_mut(classes).zip(cosines.chunks_exact(rows.owners.len()));
+            for (scores, cosines) in pixels {
+                scores.fill(-1.0f32);
+                for (&owner, &cosine) in rows.owners.iter().zip(cosines) {
+                    let best = &mut scores[usize::from(owner)];
+                    *best = best.max(cosine);
+                }
+                scores.iter_mut().for_each(|score| *score *= SCALE);
+            }
+        });
+        let scores = TensorData::new(scores, [batch, positions, classes]);
+        let scores = Tensor::<3>::from_data(scores, &device).swap_dims(1, 2);
+        scores.reshape([batch, classes, height, width])
+    }
+}
+
+/// Features of one image, pixel by pixel, with their labels.
+struct Pixels {
+    dim: usize,
+    /// `[positions, d]`, each of unit length.
+    units: Vec<f32>,
+    labels: Vec<u16>,
+}
+
+impl Pixels {
+    fn new(features: Tensor<4>, labels: &RowMap) -> Self {
+        let [_, dim, height, width] = features.dims();
+        let labels = labels.resize_nearest(width, height).data;
+        let pixels = unit(features.reshape([dim, height * width]).transpose());
+        Self { dim, units: pixels.try_into_vec_as().expect("features are f32"), labels }
+    }
+
+    fn at(&self, pixel: usize) -> &[f32] {
+        &self.units[pixel * self.dim..][..self.dim]
+    }
+
+    /// The pixels with a label, in at most `count` groups of similar ones.
+    fn groups(&self, label: u16, count: usize) -> Vec<Vec<usize>> {
+        debug_assert_ne!(label, IGNORE);
+        let members: Vec<usize> = (0..self.labels.len()).filter(|&pixel| self.labels[pixel] == label).collect();
+        if count == 0 {
+            return Vec::new();
+        }
+        let points: Vec<f32> = members.iter().flat_map(|&pixel| self.at(pixel)).copied().collect();
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for (pixel, group) in members.into_iter().zip(kmeans(&points, self.dim, count)) {
+            if group == groups.len() {
+                groups.push(Vec::new());
+            }
+            groups[group].push(pixel);
+        }
+        groups
+    }
+
+    /// Sums and sizes of groups.
+    fn pool(&self, groups: &[Vec<usize>]) -> Vec<Pooled> {
+        let pool = |group: &Vec<usize>| {
+            let mut sum = vec![0.0; self.dim];
+            for &pixel in group {
+                sum.iter_mut().zip(self.at(pixel)).for_each(|(sum, value)| *sum += value);
+            }
+            Pooled { sum, count: group.len() as f32 }
+        };
+        groups.iter().map(pool).collect()
+    }
+}

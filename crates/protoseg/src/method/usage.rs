@@ -1,0 +1,138 @@
+//! How a model of a generalized method is used: supports become rows of a classifier, once; then every image is scored
+//! alone.
+
+use burn::tensor::Tensor;
+use protoseg_core::RowMap;
+
+use super::{capl, prototypes::PrototypeUsage, support_sums::SupportSums};
+use crate::network::Network;
+
+/// The parts of a method that act, and how.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Usage {
+    /// CAPL's.
+    Capl(capl::Usage),
+    /// Of prototypes without training.
+    Prototypes(PrototypeUsage),
+}
+
+/// What the pixels of an image are compared with.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// `[rows, d]`
+    pub vectors: Tensor<2>,
+    /// The class of each row. Classes are numbered from 0, and their rows lie together.
+    pub owners: Vec<u16>,
+    /// Rows of a trained head beside them, `[classes, d of the head]`.
+    pub head: Option<Tensor<2>>,
+}
+
+impl Rows {
+    /// One row per class.
+    pub fn one_each(vectors: Tensor<2>) -> Self {
+        let owners = (0..vectors.dims()[0] as u16).collect();
+        Self { vectors, owners, head: None }
+    }
+
+    /// Number of classes.
+    pub fn n_classes(&self) -> usize {
+        self.owners.last().map_or(0, |&last| usize::from(last) + 1)
+    }
+
+    /// One vector per class: the mean of its rows, `[classes, d]`.
+    pub fn means(&self) -> Tensor<2> {
+        let mut start = 0;
+        let means = self.owners.chunk_by(|a, b| a == b).map(|own| {
+            let rows = self.vectors.clone().slice_dim(0, start..start + own.len());
+            start += own.len();
+            rows.mean_dim(0)
+        });
+        Tensor::cat(means.collect(), 0)
+    }
+}
+
+impl Usage {
+    /// What is kept of one support: features `[1, d, h, w]`, and labels of any size: rows of base classes, and `own`
+    /// where the class is.
+    pub fn remember(
+        &self,
+        network: &Network,
+        features: Tensor<4>,
+        labels: &RowMap,
+        own: u16,
+        n_base: usize,
+    ) -> SupportSums {
+        match self {
+            Self::Capl(usage) => usage.remember(features, labels, own, n_base),
+            Self::Prototypes(usage) => {
+                usage.remember(network.method.prototypes(), features, labels, own, n_base)
+            }
+        }
+    }
+
+    /// The rows that supports of `n_novel` classes make. The error is the index of a class without a pixel.
+    pub fn register(
+        &self,
+        network: &Network,
+        n_base: usize,
+        n_novel: usize,
+        supports: &[SupportSums],
+    ) -> Result<Rows, usize> {
+        match self {
+            Self::Capl(usage) => {
+                usage.register(network.method.capl(), n_base, n_novel, supports).map(Rows::one_each)
+            }
+            Self::Prototypes(usage) => {
+                usage.register(network.method.prototypes(), n_base, n_novel, supports)
+            }
+        }
+    }
+
+    /// Scores `[batch, classes, h, w]` of features `[batch, d, h, w]`.
+    pub fn score(&self, network: &Network, n_base: usize, rows: &Rows, features: Tensor<4>) -> Tensor<4> {
+        match self {
+            Self::Capl(usage) => usage.score(network.method.capl(), n_base, rows.vectors.clone(), features),
+            Self::Prototypes(usage) => {
+                usage.score(network.method.prototypes(), n_base, rows, features)
+            },
+        }
+    }
+
+    /// With the base classes as they were learned, whatever supports say of them.
+    pub fn without_context(self) -> Self {
+        match self {
+            Self::Capl(usage) => Self::Capl(usage.without_sce()),
+            prototypes => prototypes,
+        }
+    }
+
+    /// CAPL's parts, if it is CAPL.
+    pub fn capl(&self) -> Option<&capl::Usage> {
+        match self {
+            Self::Capl(usage) => Some(usage),
+            Self::Prototypes(_) => None,
+        }
+    }
+
+    /// What tables call it: the parts of CAPL that act, or how prototypes answer.
+    pub fn variant(&self) -> &'static str {
+        match self {
+            Self::Capl(usage) => usage.parts().name(),
+            Self::Prototypes(usage) => usage.answer().name(),
+        }
+    }
+
+    /// The name of CAPL's preset; `-` for a method without presets.
+    pub fn preset(&self) -> &'static str {
+        self.capl().map_or("-", capl::Usage::preset)
+    }
+
+    /// Whether both give the same classifier and scores.
+    pub fn is_same_use(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Capl(own), Self::Capl(other)) => own.is_same_use(other),
+            _ => self == other,
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The model in the box: an ImageNet encoder and a bank of generic background, part of the program.
+
+use super::{Model, ModelError};
+use crate::weights::TensorFile;
+use burn::tensor::Device;
+
+/// Made by the command in models/README.md.
+const BYTES: &[u8] = include_bytes!("../../../../models/box.safetensors");
+
+impl Model {
+    /// What messages call the model in the box.
+    pub const BUILTIN: &str = "the model in the box";
+
+    /// The model that comes with the program, for use on the CPU: EfficientNet-Lite0 with ImageNet weights, no base
+    /// class, and a background of generic rows. Classes are taught to it ([`Model::register`]).
+    ///
+    /// # Panics
+    /// Never: a test reads the bytes that are part of the program.
+    pub fn builtin() -> Self {
+        Self::builtin_on(&crate::device::cpu()).expect("the bytes in the program are a model")
+    }
+
+    /// The same, for use on a device.
+    pub fn builtin_on(device: &Device) -> Result<Self, ModelError> {
+        Self::of_file(&TensorFile::embedded(Self::BUILTIN, BYTES)?, device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_box_holds_a_model_without_base_classes() {
+        let model = Model::builtin();
+        assert_eq!((model.classes().n_base(), model.classes().n_novel()), (1, 0));
+        assert!(model.classes().has_background());
+        assert_eq!(model.config().dim, 472);
+    }
+}
