@@ -76,6 +76,16 @@ impl Remap {
         })
     }
 
+    /// For labels of another data set: classes that the model has under the same name become its rows, and all others the
+    /// row `rest`, or [`IGNORE`] without it.
+    pub fn by_name(table: &ClassTable, model: &Classes, rest: Option<u16>) -> Self {
+        let row_of = |id: ClassId| {
+            let name = table.name(id)?;
+            model.rows().iter().position(|class| class.name == name).map(|row| row as u16)
+        };
+        Self::build(table, |id| Some(row_of(id).or(rest).unwrap_or(IGNORE)))
+    }
+
     /// For a mask in which `own` is the class of a support. With `base_rows`, ids below the first number are base
     /// rows of the model, ids up to the second are ignored, and others are unknown. Without it, all others are
     /// [`IGNORE`].

@@ -23,15 +23,20 @@ use crate::{
 /// What `protoseg train recipes/scenes-small.toml` runs.
 const RECIPE: &str = include_str!("../../../../recipes/scenes-small.toml");
 
-/// With `--quick`: epochs of training, images that are evaluated.
+/// Images that are evaluated; with `--quick`, fewer.
+const IMAGES: [usize; 2] = [150, 40];
+/// Epochs of training with `--train --quick`, and images that are evaluated then.
 const QUICK: (usize, usize) = (1, 60);
+
+/// The file that marks a folder as a demo's.
+const PACK: &str = "novel.pack";
 
 pub fn run(args: &Demo) -> Result<()> {
     let folder = &args.out;
     if folder.exists() {
         output::refuse_overwrite(folder, args.force)?;
         // Only what a demo wrote may go.
-        if !RunFolder::new(folder.join("run")).holds_run() {
+        if !RunFolder::new(folder.join("run")).holds_run() && !folder.join(PACK).is_file() {
             bail!("`{}` is not the folder of a demo\nhint: choose another with --out", folder.display());
         }
         fs::remove_dir_all(folder)
@@ -39,14 +44,46 @@ pub fn run(args: &Demo) -> Result<()> {
     }
     create_dir(folder)?;
 
-    output::note("1. Training a small network on embedded scenes: 15 base classes, from random weights");
     let model_path = folder.join("model.safetensors");
-    learn(args, folder, &model_path)?;
-
+    if args.train {
+        output::note("1. Training a small network on embedded scenes: 15 base classes, from random weights");
+        learn(args, folder, &model_path)?;
+    } else {
+        output::note("1. A model that comes with the program: it knows 15 classes of embedded scenes");
+        Model::builtin_scenes().save(&model_path)?;
+    }
     output::note("\n2. Teaching it 5 classes it has never seen, from 5 masks each");
-    let pack = folder.join("novel.pack");
+    teach(&model_path, &folder.join(PACK))?;
+    output::note("\n3. Judging it on scenes it has never seen, before and after");
+    let model = Model::load(&model_path)?;
+    let results = eval::judge(
+        &model,
+        &model_path.display().to_string(),
+        &Benchmark::open("scenes", None)?,
+        &plan(args, &model)?,
+        folder,
+    )?;
+    eval::print(&results)?;
+    output::line("")?;
+    if let Some(row) = results.rows.last()
+        && let Some(before) = row.base_before
+    {
+        output::line(format_args!(
+            "base classes: {before:.1} % before teaching, {:.1} % after; the five new ones: {:.1} %",
+            row.base.mean, row.novel.mean
+        ))?;
+    }
+    output::line(format_args!("report -> {}", folder.join(eval::REPORT_FILE).display()))?;
+    output::line(
+        "\nThe same with photos of your own, without a data set and without training (docs/own-photos.md):\n  \
+         protoseg register --class NAME=IMAGE:MASK -o my.pack\n  \
+         protoseg predict --pack my.pack IMAGES -o out",
+    )
+}
+
+fn teach(model: &Path, pack: &Path) -> Result<()> {
     register::run(&Register {
-        model: Some(model_path.clone()),
+        model: Some(model.to_path_buf()),
         class: Vec::new(),
         supports: None,
         coco: None,
@@ -58,36 +95,31 @@ pub fn run(args: &Demo) -> Result<()> {
         seed: SUPPORT_SEEDS[0],
         min_pixels: None,
         rest: None,
-        output: pack,
+        output: pack.to_path_buf(),
         force: false,
         usage: Usage { preset: None, no_sce: false, no_dqce: false, device: "cpu".into() },
         json: false,
-    })?;
+    })
+}
 
-    output::note("\n3. Judging it on scenes it has never seen, at 1 and 5 shots");
-    let model = Model::load(&model_path)?;
-    let plan = Evaluation {
+/// What is evaluated: with training, every part of CAPL at 1 and 5 shots; without, what was just taught.
+fn plan(args: &Demo, model: &Model) -> Result<Evaluation> {
+    let names: &[&str] = if args.train { &["baseline", "sce", "capl"] } else { &["product"] };
+    let seeds = if args.train && !args.quick { &SUPPORT_SEEDS[..] } else { &SUPPORT_SEEDS[..1] };
+    let limit = match (args.train, args.quick) {
+        (true, false) => None,
+        (true, true) => Some(QUICK.1),
+        (false, quick) => Some(IMAGES[usize::from(quick)]),
+    };
+    Ok(Evaluation {
         fold: 0,
         protocol: Protocol::Exact,
-        shots: vec![1, 5],
-        supports: SupportSource::Drawn {
-            seeds: SUPPORT_SEEDS[..if args.quick { 1 } else { SUPPORT_SEEDS.len() }].to_vec(),
-            min_pixels: None,
-        },
-        usages: eval::usages(&["baseline", "sce", "capl"].map(str::to_string), &[], &model)?,
+        shots: if args.train { vec![1, 5] } else { vec![5] },
+        supports: SupportSource::Drawn { seeds: seeds.to_vec(), min_pixels: None },
+        usages: eval::usages(&names.iter().map(|name| name.to_string()).collect::<Vec<_>>(), &[], model)?,
         size: None,
-        limit: args.quick.then_some(QUICK.1),
-    };
-    let results = eval::judge(&model, &model_path, &Benchmark::open("scenes", None)?, &plan, folder)?;
-    eval::print(&results)?;
-    output::line("")?;
-    output::line(format_args!("report -> {}", folder.join(eval::REPORT_FILE).display()))?;
-    output::line(
-        "\nThe same with photos of your own (docs/own-photos.md):\n  \
-         protoseg train --data YOUR-DATA --arch pspnet50 --init resnet50.pth --out runs/mine\n  \
-         protoseg register --model runs/mine/best.safetensors --class NAME=IMAGE:MASK -o my.pack\n  \
-         protoseg predict --model runs/mine/best.safetensors --pack my.pack IMAGES -o out",
-    )
+        limit,
+    })
 }
 
 /// Trains the recipe and puts the best model at `path`.

@@ -7,7 +7,10 @@ use std::{
 
 use anyhow::{Result, bail};
 use protoseg::{
-    evaluate::{Evaluated, Evaluation, Results, SupportSource, evaluate},
+    evaluate::{
+        Evaluated, Evaluation, LabelledResults, Results, SupportSource, evaluate, evaluate_labelled,
+        evaluate_taught,
+    },
     method::{
         Usage,
         capl::{self, usage::ActiveParts},
@@ -17,14 +20,16 @@ use protoseg::{
     report::HtmlReport,
 };
 use protoseg_data::{Benchmark, create_dir, read_supports};
+use serde::Serialize;
 
-use super::usage::{load_model, preset};
+use super::usage::{load_model, load_pack, model_name, preset};
 use crate::{
     cli::Eval,
     output::{
         self,
         progress::Bar,
         results::{class_table, main_table},
+        table,
     },
 };
 
@@ -43,46 +48,145 @@ pub fn run(args: &Eval) -> Result<()> {
         Some(path) => SupportSource::Listed(read_supports(path)?),
         None => SupportSource::Drawn { seeds: each_once(&args.seeds), min_pixels: args.min_pixels },
     };
+    let models: Vec<Option<&Path>> = match &args.model[..] {
+        [] => vec![None],
+        paths => paths.iter().map(|path| Some(path.as_path())).collect(),
+    };
     // Everything impossible is refused before the first model is evaluated.
-    let mut jobs = Vec::new();
-    for path in &args.model {
-        let manifest = Model::read_manifest(path)?;
-        let fold = args.fold.or(manifest.training.fold).unwrap_or(0);
+    let mut jobs: Vec<Job> = Vec::new();
+    for path in models {
+        let training = match path {
+            Some(path) => Model::read_manifest(path)?.training.fold,
+            None => None,
+        };
+        let fold = args.fold.or(training).unwrap_or(0);
         let name = format!("{}-fold{fold}", benchmark.dataset.name());
         let folder = args.output.clone().unwrap_or_else(|| Path::new("results").join(name));
-        let folder = if args.model.len() > 1 { folder.join(short_name(path)) } else { folder };
+        let folder = match path {
+            Some(path) if args.model.len() > 1 => folder.join(short_name(path)),
+            _ => folder,
+        };
         output::refuse_overwrite(&folder.join("results.json"), args.force)?;
-        if jobs.iter().any(|(_, _, other)| *other == folder) {
-            bail!("two models are called `{}`\nhint: evaluate them one by one", short_name(path));
+        if jobs.iter().any(|other| other.folder == folder) {
+            bail!("two models are called `{}`\nhint: evaluate them one by one", model_name(path));
         }
-        jobs.push((path, fold, folder));
+        jobs.push(Job { path, fold, folder });
     }
     let mut all = Vec::new();
-    for (path, fold, folder) in jobs {
-        let model = load_model(Some(path), &args.device)?;
-        let plan = Evaluation {
-            fold,
-            protocol: args.protocol.parse()?,
-            shots: each_once(&args.shots),
-            supports: supports.clone(),
-            usages: usages(&args.variants, &args.preset, &model)?,
-            size: args.size.map(|size| size as usize),
-            limit: args.limit,
-        };
-        let results = judge(&model, path, &benchmark, &plan, &folder)?;
-        if !args.json {
-            if args.model.len() > 1 {
-                output::line(format_args!("{}", path.display()))?;
-            }
-            print(&results)?;
-            output::line(format_args!("report -> {}", folder.join(REPORT_FILE).display()))?;
+    for job in &jobs {
+        if args.model.len() > 1 && !args.json {
+            output::line(model_name(job.path))?;
         }
-        all.push(results);
+        let model = load_model(job.path, &args.device)?;
+        all.push(job.run(args, &model, &benchmark, &supports)?);
     }
     match (&all[..], args.json) {
         (_, false) => Ok(()),
         ([one], true) => output::json(one),
         (all, true) => output::json(&all),
+    }
+}
+
+/// One model to evaluate.
+struct Job<'a> {
+    path: Option<&'a Path>,
+    fold: usize,
+    folder: PathBuf,
+}
+
+impl Job<'_> {
+    /// Evaluates the model as it can be, and returns the results as JSON.
+    fn run(
+        &self,
+        args: &Eval,
+        model: &Model,
+        benchmark: &Benchmark,
+        supports: &SupportSource,
+    ) -> Result<serde_json::Value> {
+        let has_base = model.classes().n_base() > 1 || model.usage().is_err();
+        let has_novel = benchmark.fold(self.fold).is_ok_and(|fold| !fold.novel().is_empty());
+        if args.pack.is_some() || (has_base && !has_novel) {
+            return self.labelled(args, model, benchmark);
+        }
+        let plan = Evaluation {
+            fold: self.fold,
+            protocol: args.protocol.parse()?,
+            shots: each_once(&args.shots),
+            supports: supports.clone(),
+            usages: usages(&args.variants, &args.preset, model)?,
+            size: args.size.map(|size| size as usize),
+            limit: args.limit,
+        };
+        if !has_base {
+            return self.taught(args, model, benchmark, &plan);
+        }
+        if !args.classes.is_empty() {
+            bail!("--classes is for a model without base classes\nhint: the fold says which classes are novel");
+        }
+        let results = judge(model, &model_name(self.path), benchmark, &plan, &self.folder)?;
+        if !args.json {
+            print(&results)?;
+            output::line(format_args!("report -> {}", self.folder.join(REPORT_FILE).display()))?;
+        }
+        Ok(serde_json::to_value(&results)?)
+    }
+
+    /// Every class of the data set taught by itself.
+    fn taught(
+        &self,
+        args: &Eval,
+        model: &Model,
+        benchmark: &Benchmark,
+        plan: &Evaluation,
+    ) -> Result<serde_json::Value> {
+        let bar = Bar::new("lessons and images");
+        let name = model_name(self.path);
+        let results = evaluate_taught(&name, model, benchmark, plan, &args.classes, &|done, total| {
+            bar.show(done, total)
+        })?;
+        drop(bar);
+        self.write(&results, &results.markdown())?;
+        if !args.json {
+            output::line(results.headline())?;
+            let titles = results.titles();
+            let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+            table::lines(&titles, &results.table()).into_iter().try_for_each(output::line)?;
+        }
+        Ok(serde_json::to_value(&results)?)
+    }
+
+    /// What the model knows, and what a pack adds, on labelled photos.
+    fn labelled(&self, args: &Eval, model: &Model, benchmark: &Benchmark) -> Result<serde_json::Value> {
+        let pack = args.pack.as_ref().map(|path| load_pack(path, model)).transpose()?;
+        let usage = model.usage()?;
+        let bar = Bar::new("images");
+        let name = model_name(self.path);
+        let progress = |done: usize, total: usize| bar.show(done, total);
+        let results = evaluate_labelled(
+            &name,
+            model,
+            pack.as_ref(),
+            &usage,
+            benchmark,
+            args.limit,
+            &progress,
+            |_| (),
+        )?;
+        drop(bar);
+        self.write(&results, &results.markdown())?;
+        if !args.json {
+            output::line(results.headline())?;
+            table::lines(&LabelledResults::TITLES, &results.table()).into_iter().try_for_each(output::line)?;
+            results.summary().into_iter().try_for_each(output::line)?;
+        }
+        Ok(serde_json::to_value(&results)?)
+    }
+
+    fn write<R: Serialize>(&self, results: &R, markdown: &str) -> Result<()> {
+        create_dir(&self.folder)?;
+        protoseg_data::write_atomic(&self.folder.join("results.md"), markdown.as_bytes())?;
+        let json = serde_json::to_string_pretty(results)?;
+        Ok(protoseg_data::write_atomic(&self.folder.join("results.json"), json.as_bytes())?)
     }
 }
 
@@ -164,7 +268,7 @@ fn some(usages: Vec<Usage>, known: &str) -> Result<Vec<Usage>> {
 /// Evaluates, and writes all results and the report into `folder`.
 pub fn judge(
     model: &Model,
-    path: &Path,
+    name: &str,
     benchmark: &Benchmark,
     plan: &Evaluation,
     folder: &Path,
@@ -176,8 +280,7 @@ pub fn judge(
     let evaluated: Evaluated =
         evaluate(model, benchmark, plan, &|done, total| bar.show(done, total), |image| report.look(image))?;
     drop(bar);
-    let name = path.display().to_string();
-    let results = Results::new(&name, model, benchmark, plan, &evaluated, start.elapsed());
+    let results = Results::new(name, model, benchmark, plan, &evaluated, start.elapsed());
     let write = |name: &str, text: String| -> Result<PathBuf> {
         let path = folder.join(name);
         protoseg_data::write_atomic(&path, text.as_bytes())?;

@@ -30,6 +30,10 @@ pub fn run(args: &New) -> Result<()> {
         Some(path) => Model::from_encoder(path, &cpu())?,
         None => Model::builtin(),
     };
+    let bare = match args.size {
+        Some(size) => bare.with_canvas(size as usize)?,
+        None => bare,
+    };
     let bar = Bar::new("images");
     let model = match &args.data {
         Some(data) => {
@@ -51,7 +55,11 @@ pub fn run(args: &New) -> Result<()> {
         }
     };
     drop(bar);
-    if args.half { model.save_half(&args.output)? } else { model.save(&args.output)? };
+    match (args.half, args.beside_builtin) {
+        (_, true) => model.save_beside_builtin(&args.output)?,
+        (true, _) => model.save_half(&args.output)?,
+        _ => model.save(&args.output)?,
+    }
     print(args, &model)
 }
 

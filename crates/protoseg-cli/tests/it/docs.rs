@@ -21,12 +21,12 @@ fn the_readmes_first_command_runs() {
     let readme = read("README.md");
     let command = readme.lines().find_map(|line| line.strip_prefix("cargo run --release -- ")).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    // The same work, with less training.
+    // The same work on fewer images.
     let answer = protoseg_in(folder.path(), command.split_whitespace().chain(["--quick"]));
     assert_eq!(answer.code, 0, "{}", answer.stderr);
-    assert!(answer.stdout.contains("capl") && answer.stdout.contains("report -> demo"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("product") && answer.stdout.contains("report -> demo"), "{}", answer.stdout);
     let report = fs::read_to_string(folder.path().join("demo/report.html")).unwrap();
-    assert!(report.contains("SCE + DQCE") && report.len() > 100_000);
+    assert!(report.contains("before teaching") && report.len() > 100_000);
     let pack = protoseg_in(folder.path(), ["classes", "list", "demo/novel.pack"]);
     assert!(pack.stdout.contains("boat") && pack.stdout.contains("cup"), "{}", pack.stdout);
 }

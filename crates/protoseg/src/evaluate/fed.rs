@@ -98,7 +98,8 @@ pub(super) fn evaluate(
             let counts = Confusion::new(rows.len());
             let scores = Scores::of(&counts, &setting.classes, plan.protocol);
             let (variant, preset) = (episodic.name(), "all prototypes fed".to_string());
-            cells.push(Cell { variant, preset, shots, seed: draw.seed, counts, scores });
+            let seed = draw.seed;
+            cells.push(Cell { variant, preset, shots, seed, counts, scores, base_before: None });
         }
     }
 
@@ -122,7 +123,7 @@ pub(super) fn evaluate(
             predicted.push(labels);
         }
         let name = &dataset.samples()[query].name;
-        each(&EvaluatedImage { name, image: &image, truth: &truth, predicted: &predicted });
+        each(&EvaluatedImage { name, image: &image, truth: &truth, predicted: &predicted, before: &[] });
     }
     progress(total, total);
     Ok(setting.finish(model, benchmark, plan, draws, cells, [queries.len(), all.len()]))

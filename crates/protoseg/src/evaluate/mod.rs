@@ -3,9 +3,11 @@
 
 mod draw;
 mod fed;
+mod labelled;
 mod lookup;
 mod plan;
 mod results;
+mod taught;
 
 use protoseg_core::{
     ClassRole, Classes, Confusion, Fold, Image, Remap, RowMap, ScoreGrid, Scores, SupportList,
@@ -13,8 +15,10 @@ use protoseg_core::{
 use protoseg_data::{Benchmark, DataError, Progress, SplitStats, scan};
 use rayon::prelude::*;
 
+pub use labelled::{LabelledResults, evaluate_labelled};
 pub use plan::{EvaluateError, Evaluation, SupportSource};
 pub use results::{ResultRow, Results};
+pub use taught::{TaughtResults, TaughtRow, evaluate_taught};
 
 use self::draw::{Draw, Memory};
 use crate::{model::Model, segmenter::Segmenter};
@@ -57,6 +61,8 @@ pub struct Cell {
     pub counts: Confusion,
     /// What the counts come to under the protocol.
     pub scores: Scores,
+    /// Base mIoU of the same usage before any class was registered, in percent; none for a system for episodes.
+    pub base_before: Option<f64>,
 }
 
 /// An image that was just evaluated.
@@ -71,6 +77,8 @@ pub struct EvaluatedImage<'a> {
     /// [`Protocol::Reference`](protoseg_core::Protocol::Reference) they are squares, and the image lies at their top
     /// left.
     pub predicted: &'a [RowMap],
+    /// What each usage made of it before any class was taught; empty for a system for episodes.
+    pub before: &'a [RowMap],
 }
 
 /// Evaluates `model` on a benchmark. `progress` hears how many images are done, `each` sees every image.
@@ -104,10 +112,27 @@ pub fn evaluate(
     if queries.is_empty() {
         return Err(EvaluateError::NoImages { split: setting.split.to_string() });
     }
+    let mut before: Vec<(Segmenter, Confusion)> = plan
+        .usages
+        .iter()
+        .map(|usage| {
+            let segmenter =
+                Segmenter::with_classifier(model, model.base_classifier(usage), usage.clone());
+            (segmenter, Confusion::new(setting.classes.n_base()))
+        })
+        .collect();
     for (done, &query) in queries.iter().enumerate() {
         progress(done, queries.len());
         let (image, truth) = benchmark.load_rows(query, &remap)?;
         let features = model.features(&image);
+        let mut seen_before = Vec::new();
+        for (segmenter, counts) in &mut before {
+            let grid = segmenter.grid(features.clone());
+            let target = lookup::target(&labelled::base_only(&truth, counts.classes()), plan.protocol);
+            let labels = lookup::labels(grid, plan.protocol, model.preprocess(), &target);
+            counts.add(&target, &labels);
+            seen_before.push(labels);
+        }
         let grids: Vec<ScoreGrid> =
             segmenters.iter().map(|(segmenter, _)| segmenter.grid(features.clone())).collect();
         let target = lookup::target(&truth, plan.protocol);
@@ -125,9 +150,15 @@ pub fn evaluate(
             })
             .collect();
         let name = &dataset.samples()[query].name;
-        each(&EvaluatedImage { name, image: &image, truth: &truth, predicted: &predicted });
+        let before = &seen_before[..];
+        each(&EvaluatedImage { name, image: &image, truth: &truth, predicted: &predicted, before });
     }
     progress(queries.len(), queries.len());
+    let per_usage = cells.len() / plan.usages.len().max(1);
+    for (cells, (segmenter, counts)) in cells.chunks_mut(per_usage.max(1)).zip(&before) {
+        let base = Scores::of(counts, segmenter.classes(), plan.protocol).base;
+        cells.iter_mut().for_each(|cell| cell.base_before = Some(base));
+    }
     Ok(setting.finish(model, benchmark, plan, draws, cells, [queries.len(), all.len()]))
 }
 
@@ -208,7 +239,8 @@ fn classifiers(
                 let counts = Confusion::new(classes.rows().len());
                 let scores = Scores::of(&counts, classes, plan.protocol);
                 let (variant, preset) = (usage.variant(), usage.preset().to_string());
-                cells.push(Cell { variant, preset, shots, seed: draw.seed, counts, scores });
+                let seed = draw.seed;
+                cells.push(Cell { variant, preset, shots, seed, counts, scores, base_before: None });
             }
         }
     }

@@ -122,6 +122,19 @@ pub enum EvaluateError {
         /// The split.
         split: String,
     },
+    /// Classes that are taught one at a time need supports that are drawn.
+    #[error("classes that are taught one at a time take drawn supports, not a list")]
+    NeedsDraws,
+    /// The data set has no such class.
+    #[error("`{data}` has no class `{class}`\nhint: its classes are {known}")]
+    NoClass {
+        /// The name that was asked for.
+        class: String,
+        /// The data set.
+        data: String,
+        /// Names that are there.
+        known: String,
+    },
     /// A list of supports is too short.
     #[error(
         "the support list has {got} supports of class `{class}`, but {wanted} shots were asked for\n\

@@ -63,6 +63,8 @@ pub struct ResultRow {
     pub preset: String,
     /// Number of supports per class.
     pub shots: usize,
+    /// mIoU of the base classes before any class was registered; none for a system for episodes.
+    pub base_before: Option<f64>,
     /// mIoU of the base classes, the background included.
     pub base: Spread,
     /// mIoU of the base classes alone.
@@ -94,8 +96,8 @@ struct Run {
 
 impl Results {
     /// Titles of the columns of [`Self::table`].
-    pub const TITLES: [&'static str; 9] =
-        ["variant", "preset", "shots", "base", "novel", "total", "mean", "harmonic", "pixels"];
+    pub const TITLES: [&'static str; 10] =
+        ["variant", "preset", "shots", "before", "base", "novel", "total", "mean", "harmonic", "pixels"];
 
     /// The results of evaluating `model`, which the caller calls `name`, on `benchmark`.
     pub fn new(
@@ -150,7 +152,7 @@ impl Results {
         };
         format!(
             "{data} fold {fold}, protocol {protocol}: {images} images of `{split}` at {size}, \
-             supports from `{support_split}`, {draws}; mIoU in %"
+             supports from `{support_split}`, {draws}; mIoU in %, `before` is base before teaching"
         )
     }
 
@@ -182,7 +184,8 @@ impl Results {
             _ => format!("{:.2} ±{:.2}", spread.mean, spread.std),
         };
         let line = |row: &ResultRow| {
-            let names = [row.variant.to_string(), row.preset.clone(), row.shots.to_string()];
+            let before = row.base_before.map_or("-".to_string(), |base| format!("{base:.2}"));
+            let names = [row.variant.to_string(), row.preset.clone(), row.shots.to_string(), before];
             names.into_iter().chain(row.numbers().map(number)).collect()
         };
         self.rows.iter().map(line).collect()
@@ -265,6 +268,7 @@ impl ResultRow {
             variant: first.variant,
             preset: first.preset.clone(),
             shots: first.shots,
+            base_before: first.base_before,
             base: over(|scores| scores.base),
             base_without_background: over(|scores| scores.base_without_background),
             novel: over(|scores| scores.novel),

@@ -86,6 +86,8 @@ impl Model {
         device.seed(plan.seed);
         let mut head = with_ids_by_name(settings.init(self.config().dim, &device)).train();
         let mut optimizer = optimizer_settings.optimizer();
+        let canvas = self.preprocess().size;
+        let side = self.network().map_size([canvas, canvas])[0].min(CROP);
         for step in 1..=plan.steps {
             let mut rng = seed::stream(plan.seed, &[step as u64]);
             device.seed(plan.seed.wrapping_add((step as u64) << 16));
@@ -93,10 +95,10 @@ impl Model {
             let mut labels = Vec::new();
             for _ in 0..plan.batch {
                 let image = rng.random_range(0..cache.len());
-                let crop = crop(cache.size(image), &mut rng);
+                let crop = crop(cache.size(image), side, &mut rng);
                 labels.push(cache.read(image, crop, &mut values).map_err(FromEncoderError::Cache)?);
             }
-            let shape = [plan.batch, self.config().dim, CROP, CROP];
+            let shape = [plan.batch, self.config().dim, side, side];
             let features = Tensor::<4>::from_data(TensorData::new(values, shape), &device);
             let loss = head.losses(&settings.capl, features, &labels, base, &mut rng).total;
             let value: f32 = loss.clone().into_scalar();
@@ -151,8 +153,8 @@ impl Model {
     }
 }
 
-fn crop([width, height]: [usize; 2], rng: &mut impl Rng) -> Crop {
-    let mut start = |length: usize| rng.random_range(0..=length.saturating_sub(CROP));
+fn crop([width, height]: [usize; 2], side: usize, rng: &mut impl Rng) -> Crop {
+    let mut start = |length: usize| rng.random_range(0..=length.saturating_sub(side));
     let (left, top) = (start(width), start(height));
-    Crop { left, top, side: CROP, flip: rng.random_bool(0.5) }
+    Crop { left, top, side, flip: rng.random_bool(0.5) }
 }

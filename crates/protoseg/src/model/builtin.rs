@@ -1,11 +1,12 @@
 //! The model in the box: an ImageNet encoder and a bank of generic background, part of the program.
 
-use super::{Model, ModelError};
-use crate::weights::TensorFile;
+use super::{ENCODER, Model, ModelError};
+use crate::weights::{TensorFile, assign_fitting};
 use burn::tensor::Device;
 
 /// Made by the command in models/README.md.
 const BYTES: &[u8] = include_bytes!("../../../../models/box.safetensors");
+const SCENES: &[u8] = include_bytes!("../../../../models/scenes.safetensors");
 
 impl Model {
     /// What messages call the model in the box.
@@ -18,6 +19,24 @@ impl Model {
     /// Never: a test reads the bytes that are part of the program.
     pub fn builtin() -> Self {
         Self::builtin_on(&crate::device::cpu()).expect("the bytes in the program are a model")
+    }
+
+    /// The model of the demo, for use on the CPU: the encoder of the model in the box, with the base classes of Scenes,
+    /// fold 0, and a head trained on them.
+    ///
+    /// # Panics
+    /// Never: a test reads the bytes that are part of the program.
+    pub fn builtin_scenes() -> Self {
+        let read = || -> Result<Self, ModelError> {
+            let file = TensorFile::embedded("the model of the demo", SCENES)?;
+            let manifest = Self::manifest_of(&file)?;
+            let device = crate::device::cpu();
+            let network = manifest.network.init(&manifest.method, &device)?;
+            let (mut network, _) = assign_fitting(network, &file, |name| !name.starts_with(ENCODER))?;
+            network.encoder = Self::builtin().network().encoder.clone();
+            Ok(Self::new(manifest, network, &device))
+        };
+        read().expect("the bytes in the program are a model")
     }
 
     /// The same, for use on a device.
@@ -36,5 +55,12 @@ mod tests {
         assert_eq!((model.classes().n_base(), model.classes().n_novel()), (1, 0));
         assert!(model.classes().has_background());
         assert_eq!(model.config().dim, 472);
+    }
+
+    #[test]
+    fn the_demo_s_model_knows_the_base_classes_of_scenes() {
+        let model = Model::builtin_scenes();
+        assert_eq!((model.classes().n_base(), model.classes().n_novel()), (16, 5));
+        assert_eq!(model.usage().unwrap().variant(), "product");
     }
 }

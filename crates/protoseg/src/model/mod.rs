@@ -46,6 +46,9 @@ struct Shared {
     programs: Programs,
 }
 
+/// What the names of the encoder's tensors begin with.
+const ENCODER: &str = "encoder.";
+
 /// The manifest's key in the file's metadata.
 const KEY: &str = "protoseg";
 
@@ -240,6 +243,14 @@ impl Model {
     pub fn save_half(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
         let half = |(name, values): (String, TensorData)| (name, values.convert::<half::f16>());
         self.write(path.as_ref(), collect(self.network()).into_iter().map(half).collect())
+    }
+
+    /// What the model has beside the encoder of the model in the box, with 16 bits per weight: a small file that
+    /// [`Model::builtin`]'s encoder completes.
+    pub fn save_beside_builtin(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
+        let own = collect(self.network()).into_iter().filter(|(name, _)| !name.starts_with(ENCODER));
+        let half = |(name, values): (String, TensorData)| (name, values.convert::<half::f16>());
+        self.write(path.as_ref(), own.map(half).collect())
     }
 
     fn write(&self, path: &Path, tensors: Vec<(String, TensorData)>) -> Result<(), ModelError> {

@@ -48,10 +48,10 @@ impl HtmlReport {
         let supports = pictures::supports(evaluated, benchmark, &palette)?;
         let comparison = pictures::comparison(&self.strips, &palette)?;
         let content = html! {
+            (section("What it sees", comparison))
+            (section("What taught it", supports))
             (section("Results", tables::results(results)))
             (section("Each class", tables::class_bars(results, &palette)))
-            (section("Supports", supports))
-            (section("Comparison", comparison))
             @if let Some(row) = results.shown_rows().last() {
                 (section("Confusion", tables::confusion(row, &palette)))
             }

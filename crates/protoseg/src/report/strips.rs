@@ -24,34 +24,39 @@ pub struct Strip {
     pub name: String,
     pub image: Image,
     pub truth: RowMap,
+    /// Before teaching, if the model knew anything then; after it, one per column.
     pub predicted: Vec<RowMap>,
 }
 
+/// What a column is called.
+fn caption(variant: &'static str) -> &'static str {
+    match variant {
+        "sce" => "SCE",
+        "dqce" => "DQCE",
+        "capl" => "SCE + DQCE",
+        other => other,
+    }
+}
+
 impl Strips {
-    /// The columns are the variants of the first preset with the most shots, drawn with the first seed.
+    /// The columns are the variants of the first preset with the most shots, drawn with the first seed, after what was
+    /// seen before teaching.
     pub fn new(plan: &Evaluation) -> Self {
         let per_variant = plan.shots.len() * plan.supports.count();
         let most = plan.shots.iter().max().and_then(|most| plan.shots.iter().position(|shots| shots == most));
         let within = most.unwrap_or(0) * plan.supports.count();
         let preset = plan.usages.first().map(Usage::preset);
-        let column = |(parts, caption): (ActiveParts, &'static str)| {
-            let is_it = |usage: &Usage| {
-                usage.variant() == parts.name()
-                    && (parts == ActiveParts::Baseline || Some(usage.preset()) == preset)
-            };
-            let place = plan.usages.iter().position(is_it)?;
-            Some((place * per_variant + within, caption))
-        };
-        let columns = [
-            (ActiveParts::Baseline, "baseline"),
-            (ActiveParts::Sce, "SCE"),
-            (ActiveParts::Dqce, "DQCE"),
-            (ActiveParts::Capl, "SCE + DQCE"),
-        ];
+        let baseline = ActiveParts::Baseline.name();
         // The paper's strip has no column of DQCE alone.
         let all = plan.usages.len() > 3;
-        let columns = columns.into_iter().filter(|(parts, _)| !all || *parts != ActiveParts::Dqce);
-        Self { columns: columns.filter_map(column).collect(), best: Vec::new(), others: Vec::new() }
+        let is_shown = |usage: &Usage| {
+            let variant = usage.variant();
+            (variant == baseline || Some(usage.preset()) == preset)
+                && !(all && variant == ActiveParts::Dqce.name())
+        };
+        let shown = plan.usages.iter().enumerate().filter(|(_, usage)| is_shown(usage));
+        let columns = shown.map(|(place, usage)| (place * per_variant + within, caption(usage.variant())));
+        Self { columns: columns.collect(), best: Vec::new(), others: Vec::new() }
     }
 
     /// Keeps an image if it shows a class better than those before.
@@ -72,9 +77,11 @@ impl Strips {
         }
     }
 
-    /// The captions of the columns.
+    /// The captions of what is predicted.
     pub fn captions(&self) -> impl Iterator<Item = &'static str> {
-        self.columns.iter().map(|(_, caption)| *caption)
+        let before = self.others.first().is_some_and(|strip| strip.predicted.len() > self.columns.len());
+        let before = before.then_some("before teaching");
+        before.into_iter().chain(self.columns.iter().map(|(_, caption)| *caption))
     }
 
     /// The strips of novel classes, then some others, each once.
@@ -103,7 +110,13 @@ impl Strip {
             name: evaluated.name.to_string(),
             image: evaluated.image.clone(),
             truth: evaluated.truth.clone(),
-            predicted: columns.iter().map(|(place, _)| cut(&evaluated.predicted[*place])).collect(),
+            predicted: evaluated
+                .before
+                .last()
+                .into_iter()
+                .chain(columns.iter().map(|(place, _)| &evaluated.predicted[*place]))
+                .map(cut)
+                .collect(),
         }
     }
 }

@@ -24,6 +24,7 @@ pub fn results(results: &Results) -> Markup {
                             td { (row.variant) }
                             td { (row.preset) }
                             td { (row.shots) }
+                            td { (row.base_before.map_or("-".to_string(), |base| format!("{base:.2}"))) }
                             @for spread in row.numbers() {
                                 td { (format!("{:.2}", spread.mean)) small { (format!("±{:.2}", spread.std)) } }
                             }
@@ -34,7 +35,7 @@ pub fn results(results: &Results) -> Markup {
         }
         p.hint {
             "mIoU in %. The row with the best total at each number of shots is marked. Base includes the background where \
-             there is one (except under protocol b)."
+             there is one (except under protocol b); `before` is base before any class was taught."
         }
     }
 }

@@ -91,6 +91,21 @@ fn every_network_is_the_same_in_use() {
 }
 
 #[test]
+fn joined_maps_are_the_same_in_use() {
+    let resnet = ResNetConfig { output_stride: 32, width: 0.25, ..ResNetConfig::new(50) };
+    for encoder in [
+        EncoderConfig::ResNet(resnet.clone()),
+        EncoderConfig::ResNet(ResNetConfig { output_stride: 8, ..resnet }),
+        EncoderConfig::Vgg16(VggConfig { output_stride: 16 }),
+        EncoderConfig::EfficientNetLite(EfficientNetLiteConfig { variant: 0, output_stride: 32 }),
+        EncoderConfig::MobileNetV2(MobileNetV2Config { output_stride: 32 }),
+    ] {
+        let what = format!("joined maps of {encoder:?}");
+        compare(&NetworkConfig::stages(encoder), [65, 97], &what);
+    }
+}
+
+#[test]
 fn vgg_is_the_same_in_use() {
     for output_stride in [8, 16] {
         let encoder = EncoderConfig::Vgg16(VggConfig { output_stride });

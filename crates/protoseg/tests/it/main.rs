@@ -7,6 +7,7 @@ mod episodes;
 mod examples;
 mod few_shot;
 mod fixture;
+mod from_encoder;
 mod golden;
 mod inference;
 mod model_file;

@@ -1,0 +1,134 @@
+//! Models from an encoder alone: taught, given base classes, given a head.
+
+use proptest::{prelude::*, test_runner::TestRunner};
+use protoseg::{
+    ClassPack, Image, Model, Segmenter, Support,
+    core::{NovelPixels, Protocol},
+    evaluate::{Evaluation, SupportSource, evaluate},
+    from_encoder::HeadPlan,
+    method::{Usage, prototypes::Answer},
+};
+use protoseg_data::Benchmark;
+
+use crate::fixture::values;
+
+/// The model in the box on a small canvas: features of a few milliseconds.
+fn small() -> Model {
+    Model::builtin().with_canvas(96).unwrap()
+}
+
+/// A picture of stripes with a square in another pattern, and where the square is.
+fn picture(seed: usize) -> (Image, Vec<bool>) {
+    let side = 96;
+    let is_inside = move |x: usize, y: usize| (24..72).contains(&x) && (16 + seed..64 + seed).contains(&y);
+    let color = |at: usize| {
+        let (x, y) = (at % side, at / side);
+        match is_inside(x, y) {
+            true => [220, ((x ^ y) * 7 % 200) as u8, (20 * seed) as u8],
+            false => [(x * 5 % 120) as u8, 160, (y * 3 % 90) as u8],
+        }
+    };
+    let pixels = (0..side * side).flat_map(color).collect();
+    (Image::new(side, side, pixels), (0..side * side).map(|at| is_inside(at % side, at / side)).collect())
+}
+
+fn support(seed: usize) -> Support {
+    let (image, mask) = picture(seed);
+    Support::from_mask(format!("picture {seed}"), image, &mask).unwrap()
+}
+
+fn taught(model: &Model, classes: &[(&str, usize)]) -> ClassPack {
+    let mut pack = ClassPack::new(model);
+    for &(class, seed) in classes {
+        model.register(&mut pack, class, [support(seed), support(seed + 1)]).unwrap();
+    }
+    pack
+}
+
+fn bytes(pack: &ClassPack) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pack");
+    pack.save(&path).unwrap();
+    assert_eq!(&ClassPack::load(&path).unwrap(), pack);
+    std::fs::read(&path).unwrap()
+}
+
+#[test]
+fn the_box_finds_what_one_mask_taught_it() {
+    let model = small();
+    let pack = taught(&model, &[("square", 0)]);
+    let segmenter = Segmenter::builder(&model).pack(&pack).build().unwrap();
+    let (image, mask) = picture(5);
+    let labels = segmenter.predict(&image).labels().clone();
+    let both = labels.data.iter().zip(&mask).filter(|(label, is_there)| **label == 1 && **is_there).count();
+    let either = labels.data.iter().zip(&mask).filter(|(label, is_there)| **label == 1 || **is_there).count();
+    assert!(both * 10 > either * 6, "IoU {both} / {either}");
+}
+
+#[test]
+fn packs_of_the_box_are_the_same_bytes_in_any_order() {
+    let model = small();
+    let names = [("a", 0), ("b", 3), ("c", 6)];
+    let whole = bytes(&taught(&model, &names));
+    let single: Vec<ClassPack> = names.iter().map(|&name| taught(&model, &[name])).collect();
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(24));
+    let order = Just(vec![0usize, 1, 2]).prop_shuffle();
+    runner
+        .run(&(order, 0usize..3), |(order, removed)| {
+            let mut pack = ClassPack::new(&model);
+            order.iter().for_each(|&index| pack.merge(single[index].clone()).unwrap());
+            let class = pack.remove(names[removed].0).unwrap();
+            pack.add(class).unwrap();
+            prop_assert_eq!(&bytes(&pack), &whole);
+            let usage = model.usage().unwrap();
+            let rows = |pack: &ClassPack| values(pack.classifier(&model, &usage).unwrap().rows.vectors);
+            prop_assert_eq!(rows(&pack), rows(&taught_again(&model, &pack)));
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// The pack as it is read from its file.
+fn taught_again(model: &Model, pack: &ClassPack) -> ClassPack {
+    let mut again = ClassPack::new(model);
+    pack.classes().iter().rev().for_each(|class| again.add(class.clone()).unwrap());
+    again
+}
+
+#[test]
+fn one_pass_and_a_short_training_know_the_base_classes_of_scenes() {
+    let scenes = Benchmark::open("scenes", None).unwrap();
+    let mut few = Benchmark::open("scenes", None).unwrap();
+    few.train = "val".to_string();
+    let model = small().with_base(&few, 0, NovelPixels::Drop, &|_, _| ()).unwrap();
+    assert_eq!((model.classes().n_base(), model.classes().n_novel()), (16, 5));
+    let mut plan = HeadPlan::default();
+    plan.steps = 40;
+    let model = model.with_head(&few, &plan, &mut |_| ()).unwrap();
+    // The same after it was written and read, but for the last bits of 16-bit weights.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    model.save(&path).unwrap();
+    assert_eq!(Model::load(&path).unwrap().fingerprint(), model.fingerprint());
+
+    let Usage::Prototypes(own) = model.usage().unwrap() else { panic!("it is a model of prototypes") };
+    assert_eq!(own.answer(), Answer::Product);
+    let usages = Answer::ALL.map(|answer| Usage::Prototypes(own.clone().with_answer(answer).unwrap()));
+    let plan = Evaluation {
+        fold: 0,
+        protocol: Protocol::Exact,
+        shots: vec![5],
+        supports: SupportSource::Drawn { seeds: vec![123], min_pixels: None },
+        usages: usages.to_vec(),
+        size: None,
+        limit: Some(20),
+    };
+    let evaluated = evaluate(&model, &scenes, &plan, &|_, _| (), |image| {
+        assert_eq!((image.before.len(), image.predicted.len()), (4, 4));
+    })
+    .unwrap();
+    let total: Vec<f64> = evaluated.cells.iter().map(|cell| cell.scores.total).collect();
+    let [cosine, whitened, _, product] = total[..] else { panic!("{total:?}") };
+    assert!(whitened > cosine && product > whitened, "cosine, whitened, head, product: {total:?}");
+    assert!(evaluated.cells.iter().all(|cell| cell.base_before.is_some()));
+}
