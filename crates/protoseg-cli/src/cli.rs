@@ -275,11 +275,15 @@ pub enum Classes {
 /// Segment images: label every pixel with a class of the model or of the pack
 ///
 /// All outputs have the size of their image. Files that cannot be read are listed at the end, and the exit code is
-/// then 1; all other images are still processed.
+/// then 1; all other images are still processed. Open index.html in the output folder to look at the results.
+///
+/// Ctrl-C finishes the images in work. `--resume` goes on with the others.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     protoseg predict --model model.safetensors --pack my.pack photos -o out\n  \
     protoseg predict --model model.safetensors a.jpg b.jpg -o out --write index,palette,coco --json\n  \
+    protoseg predict --model model.safetensors 'photos/**/*.jpg' -o out --resume\n  \
+    find photos -name '*.jpg' | protoseg predict --model model.safetensors - -o out\n  \
     protoseg predict --model model.safetensors aerial.tif -o out --tile --abstain 0.4")]
 pub struct Predict {
     /// Model file [default: the model in the box]
@@ -288,15 +292,17 @@ pub struct Predict {
     /// Class pack with additional classes
     #[arg(long, value_name = "PACK")]
     pub pack: Option<PathBuf>,
-    /// Images, folders of images, or .txt lists with one image per line
-    #[arg(value_name = "IMAGES|DIR|LIST", required = true)]
+    /// Images, folders of images, quoted patterns ('photos/*.jpg'), .txt lists with one image per line, or - for a list
+    /// on stdin. Results of earlier runs in a folder are left out
+    #[arg(value_name = "IMAGES|DIR|PATTERN|LIST", required = true)]
     pub inputs: Vec<PathBuf>,
     /// Output folder; it gets one subfolder per kind of output
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
     /// What to write: index (gray PNG of class ids), palette (the same in colour), overlay (with a legend),
-    /// confidence, probability (one PNG per class), coco (one JSON file with RLE masks)
-    #[arg(long, value_name = "KINDS", value_delimiter = ',', default_value = "index,overlay")]
+    /// confidence, probability (one PNG per class), coco (one JSON file with RLE masks), gallery (index.html with
+    /// thumbnails)
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', default_value = "index,overlay,gallery")]
     pub write: Vec<String>,
     /// Also write the scores [classes, S, S] on the network's canvas to this file; only for a single image
     #[arg(long, value_name = "SAFETENSORS")]
@@ -312,9 +318,15 @@ pub struct Predict {
     pub abstain: Option<f64>,
     #[command(flatten)]
     pub usage: Usage,
-    /// Overwrite existing files in the output folder
+    /// Go on with an earlier run of the same command: skip images whose results are complete
     #[arg(long)]
+    pub resume: bool,
+    /// Replace the results of an earlier run. The files that it wrote are deleted first, and no others
+    #[arg(long, conflicts_with = "resume")]
     pub force: bool,
+    /// Print where the time goes
+    #[arg(long)]
+    pub timings: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

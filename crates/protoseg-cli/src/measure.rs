@@ -10,8 +10,7 @@ use protoseg::{
     encoder::{EncoderConfig, ResNetConfig, Stem},
     inference::StepProfile,
     method::{
-        BaseClasses, Encoded, FEW_SHOT_NAMES, Images, Method, Rows, TrainingBatch, capl::Capl,
-        few_shot,
+        BaseClasses, Encoded, FEW_SHOT_NAMES, Images, Method, Rows, TrainingBatch, capl::Capl, few_shot,
     },
     model::{Manifest, Model, ModelError, Training},
     register::{Classifier, RegisterError},

@@ -83,11 +83,9 @@ impl<L> LabelMap<L> {
 
     /// The labels that occur, in ascending order, without [`IGNORE`].
     pub fn present(&self) -> Vec<u16> {
-        let mut present: Vec<u16> = self.data.clone();
-        present.sort_unstable();
-        present.dedup();
-        present.retain(|&label| label != IGNORE);
-        present
+        let mut seen = vec![false; usize::from(IGNORE) + 1];
+        self.data.iter().for_each(|&label| seen[usize::from(label)] = true);
+        (0..IGNORE).filter(|&label| seen[usize::from(label)]).collect()
     }
 
     /// The map resized by nearest neighbour, as PyTorch's `interpolate(mode = "nearest")` does it: source index

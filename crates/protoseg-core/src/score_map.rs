@@ -123,11 +123,16 @@ impl ScoreMap {
     }
 
     /// Calls `row` for each row of pixels with its number and its scores, `[width, classes]`.
-    pub fn for_rows(&self, mut row: impl FnMut(usize, &[f32])) {
+    pub fn for_rows(&self, row: impl FnMut(usize, &[f32])) {
+        self.for_rows_in(0..self.height, row);
+    }
+
+    /// The same for some of the rows. Rows do not depend on each other, so several threads can share them.
+    pub fn for_rows_in(&self, rows: Range<usize>, mut row: impl FnMut(usize, &[f32])) {
         let classes = self.classes;
         let mut scores = vec![0.0f32; self.width * classes];
         let mut line = Vec::new();
-        for y in 0..self.height {
+        for y in rows {
             scores.fill(0.0);
             for Tile { grid, across, down } in self.tiles.iter().filter(|t| t.down.pixels.contains(&y)) {
                 let at = y - down.pixels.start;
@@ -155,33 +160,38 @@ impl ScoreMap {
 
     /// The class with the highest score at every pixel. If two scores are equal, the lower row wins.
     pub fn labels(&self) -> RowMap {
+        RowMap::new(self.width, self.height, self.labels_in(0..self.height))
+    }
+
+    /// The same for some of the rows, line by line.
+    pub fn labels_in(&self, rows: Range<usize>) -> Vec<u16> {
         if let [tile] = &self.tiles[..] {
-            return RowMap::new(self.width, self.height, tile.labels());
+            return tile.labels(rows);
         }
-        let mut labels = Vec::with_capacity(self.width * self.height);
-        self.for_rows(|_, scores| {
+        let mut labels = Vec::with_capacity(self.width * rows.len());
+        self.for_rows_in(rows, |_, scores| {
             labels.extend(scores.chunks_exact(self.classes).map(|pixel| best(pixel).0 as u16));
         });
-        RowMap::new(self.width, self.height, labels)
+        labels
     }
 }
 
 impl Tile {
-    /// The best class of every pixel, for a single tile that covers the whole picture.
+    /// The best class of every pixel of some rows, for a single tile that covers the whole picture.
     ///
     /// Between four grid positions, a class's score lies between its lowest and its highest score at these positions.
     /// Only classes whose highest score reaches the largest of all lowest scores can win there: a few among a
     /// thousand.
-    fn labels(&self) -> Vec<u16> {
+    fn labels(&self, rows: Range<usize>) -> Vec<u16> {
         let Self { grid, across, down } = self;
         let classes = grid.classes;
         let line_len = grid.width * classes;
-        let mut labels = Vec::with_capacity(across.places.len() * down.places.len());
+        let mut labels = Vec::with_capacity(across.places.len() * rows.len());
         let mut candidates: Vec<Vec<u16>> = vec![Vec::new(); grid.width];
         let mut line = vec![0.0; line_len];
         let (mut least, mut most) = (vec![0.0; line_len], vec![0.0; line_len]);
         let mut of = None;
-        for &(upper, share) in &down.places {
+        for &(upper, share) in &down.places[rows] {
             let lower = (upper + 1).min(grid.height - 1);
             let above = &grid.data[upper * line_len..][..line_len];
             let below = &grid.data[lower * line_len..][..line_len];

@@ -120,7 +120,8 @@ pub(crate) fn has_ending(path: &Path, ending: &str) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(ending))
 }
 
-pub(crate) fn is_picture(path: &Path) -> bool {
+/// Whether a file is called like a picture.
+pub fn is_picture(path: &Path) -> bool {
     PICTURE_ENDINGS.iter().any(|ending| has_ending(path, ending))
 }
 

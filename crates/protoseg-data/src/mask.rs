@@ -8,7 +8,8 @@ use std::io::Cursor;
 use std::path::Path;
 
 use image::{DynamicImage, ImageFormat};
-use protoseg_core::{ClassId, IGNORE, IdMap, LabelMap};
+use png::Compression;
+use protoseg_core::{ClassId, IGNORE, IdMap, Image, LabelMap};
 
 use crate::palette::{ColorMap, voc_color};
 use crate::picture::{MAX_PIXELS, decode_dynamic};
@@ -74,7 +75,8 @@ pub fn encode_palette_png<L>(labels: &LabelMap<L>, colors: &[[u8; 3]]) -> Option
     // "No label" is light gray, as in VOC.
     palette.extend(voc_color(ClassId(255)));
     let data: Vec<u8> = labels.data.iter().map(|&label| label.min(255) as u8).collect();
-    Some(encode_png(labels.width, labels.height, png::ColorType::Indexed, false, Some(palette), &data))
+    let color = png::ColorType::Indexed;
+    Some(encode_png(labels.width, labels.height, color, false, Some(palette), Compression::Balanced, &data))
 }
 
 /// Encodes the ids as gray values: 8 bits and 255 for "no label", or 16 bits and 65535 if an id does not fit.
@@ -84,12 +86,24 @@ pub fn encode_gray_png<L>(labels: &LabelMap<L>) -> Vec<u8> {
         true => labels.data.iter().flat_map(|label| label.to_be_bytes()).collect(),
         false => labels.data.iter().map(|&label| label.min(255) as u8).collect(),
     };
-    encode_png(labels.width, labels.height, png::ColorType::Grayscale, wide, None, &data)
+    let color = png::ColorType::Grayscale;
+    encode_png(labels.width, labels.height, color, wide, None, Compression::Balanced, &data)
 }
 
 /// Encodes 8-bit gray values as PNG.
 pub fn encode_values_png(width: usize, height: usize, values: &[u8]) -> Vec<u8> {
-    encode_png(width, height, png::ColorType::Grayscale, false, None, values)
+    encode_png(width, height, png::ColorType::Grayscale, false, None, Compression::Balanced, values)
+}
+
+/// The same in a fraction of the time. The file is larger.
+pub fn encode_values_png_fast(width: usize, height: usize, values: &[u8]) -> Vec<u8> {
+    encode_png(width, height, png::ColorType::Grayscale, false, None, Compression::Fast, values)
+}
+
+/// Encodes a picture as PNG, fast.
+pub fn encode_picture_png(picture: &Image) -> Vec<u8> {
+    let color = png::ColorType::Rgb;
+    encode_png(picture.width, picture.height, color, false, None, Compression::Fast, &picture.data)
 }
 
 fn is_wide<L>(labels: &LabelMap<L>) -> bool {
@@ -102,11 +116,13 @@ fn encode_png(
     color: png::ColorType,
     wide: bool,
     palette: Option<Vec<u8>>,
+    compression: Compression,
     data: &[u8],
 ) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, width as u32, height as u32);
     encoder.set_color(color);
+    encoder.set_compression(compression);
     encoder.set_depth(if wide { png::BitDepth::Sixteen } else { png::BitDepth::Eight });
     if let Some(palette) = palette {
         encoder.set_palette(palette);

@@ -128,7 +128,7 @@ pub fn fit_image(picture: Image, cell: usize) -> Image {
 
 /// Draws the colours of labels over a picture of the same size. Background and unlabelled pixels stay as they are.
 /// Edges between labels become white; edges of unlabelled regions become black.
-pub fn paint_labels<L>(
+fn paint_labels<L>(
     picture: &mut Image,
     map: &LabelMap<L>,
     background: Option<u16>,

@@ -64,7 +64,8 @@ impl NetworkConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.encoder.validate()?;
         if let Some(expected) = self.fixed_dim().filter(|&expected| expected != self.dim) {
-            let expected = format!("{expected}, the channels of the encoder's maps: this decoder has no layers");
+            let expected =
+                format!("{expected}, the channels of the encoder's maps: this decoder has no layers");
             return Err(ConfigError::new("dim", self.dim, expected));
         }
         if !(8..=4096).contains(&self.dim) || !self.dim.is_multiple_of(2) {

@@ -1,11 +1,20 @@
 //! What a model makes of one image: labels, confidence, probabilities, areas, regions and an overlay.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use protoseg_core::{Classes, IGNORE, Image, RowMap, ScoreMap, best};
-use serde::Serialize;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-use crate::picture::{ClassRegion, Palette};
+use crate::picture::{ClassRegion, Palette, thumbnail};
+
+/// Rows of pixels that a thread works on at a time.
+const BAND: usize = 32;
+/// Rows of pixels that are decided before their values are put together.
+const GROUP: usize = 32 * BAND;
 
 /// The scores of one image, and every answer that follows from them.
 ///
@@ -23,7 +32,7 @@ pub struct Prediction {
 }
 
 /// How much of an image a class covers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Area {
     /// Name of the class.
@@ -76,22 +85,29 @@ impl Prediction {
             // This pass decides which pixels keep their labels.
             self.confidence();
         }
-        self.labels.get_or_init(|| self.scores.labels())
+        if let Some(labels) = self.labels.get() {
+            return labels;
+        }
+        // Not inside `get_or_init`: while it waits for its bands, this thread may be handed other work that asks for
+        // the same labels.
+        let bands: Vec<Vec<u16>> = bands(0..self.height()).map(|rows| self.scores.labels_in(rows)).collect();
+        self.labels.get_or_init(|| RowMap::new(self.width(), self.height(), bands.concat()))
     }
 
     /// The probability of the most probable class of every pixel, line by line.
     pub fn confidence(&self) -> &[f32] {
-        self.confidence.get_or_init(|| {
-            let (labels, confidence) = self.decide(|_, _| {});
-            // Labels that are already there are the same.
-            let _ = self.labels.set(labels);
-            confidence
-        })
+        if let Some(confidence) = self.confidence.get() {
+            return confidence;
+        }
+        let (labels, confidence, _) = self.decide(|_, _, _: &mut [Vec<()>]| {});
+        // Labels that are already there are the same.
+        let _ = self.labels.set(labels);
+        self.confidence.get_or_init(|| confidence)
     }
 
     /// The confidence as gray values, 255 for certainty.
     pub fn confidence_u8(&self) -> Vec<u8> {
-        self.confidence().iter().map(|confidence| (255.0 * confidence).round() as u8).collect()
+        self.confidence().iter().map(|confidence| gray(255.0 * confidence)).collect()
     }
 
     /// The probability of every class at every pixel: one plane per class, each line by line.
@@ -101,7 +117,7 @@ impl Prediction {
 
     /// The probabilities as gray values, 255 for certainty, in a quarter of the memory.
     pub fn probabilities_u8(&self) -> Vec<Vec<u8>> {
-        self.planes(|weight, sum| (255.0 * weight / sum).round() as u8)
+        self.planes(|weight, sum| gray(255.0 * weight / sum))
     }
 
     /// The classes that occur, largest first.
@@ -126,14 +142,20 @@ impl Prediction {
     pub fn regions(&self) -> Vec<ClassRegion> {
         let confidence = self.confidence_u8();
         let rows = (0u16..).zip(self.count_pixels()).filter(|(_, pixels)| *pixels > 0).map(|(row, _)| row);
-        rows.filter(|&row| Some(row) != self.palette.background())
-            .map(|row| ClassRegion::new(row, self.labels(), &confidence))
-            .collect()
+        let rows: Vec<u16> = rows.filter(|&row| Some(row) != self.palette.background()).collect();
+        rows.into_par_iter().map(|row| ClassRegion::new(row, self.labels(), &confidence)).collect()
     }
 
     /// The image with its labels painted over it and a legend below.
     pub fn overlay(&self, image: &Image) -> Image {
         self.palette.overlay(image, self.labels())
+    }
+
+    /// The image and its painted labels, both with a longer side of at most `side` pixels.
+    pub fn thumbnails(&self, image: &Image, side: usize) -> [Image; 2] {
+        let input = thumbnail(image, side);
+        let painted = self.palette.paint(&input, self.labels());
+        [input, painted]
     }
 
     /// Pixels of each row.
@@ -146,10 +168,8 @@ impl Prediction {
     }
 
     /// One plane per class of `value(e^(score - highest), the sum of these over the classes)`.
-    fn planes<T: Clone>(&self, value: impl Fn(f32, f32) -> T) -> Vec<Vec<T>> {
-        let size = self.width() * self.height();
-        let mut planes = vec![Vec::with_capacity(size); self.scores.classes];
-        let (labels, confidence) = self.decide(|weights, sum| {
+    fn planes<T: Clone + Send>(&self, value: impl Fn(f32, f32) -> T + Sync) -> Vec<Vec<T>> {
+        let (labels, confidence, planes) = self.decide(|weights, sum, planes: &mut [Vec<T>]| {
             for (plane, &weight) in planes.iter_mut().zip(weights) {
                 plane.push(value(weight, sum));
             }
@@ -159,27 +179,61 @@ impl Prediction {
         planes
     }
 
-    /// Labels and confidence in one pass over all scores. `pixel` is told the softmax of each pixel: the weights of
-    /// the classes and their sum.
-    fn decide(&self, mut pixel: impl FnMut(&[f32], f32)) -> (RowMap, Vec<f32>) {
+    /// Labels and confidence in one pass over all scores. `pixel` is told the softmax of each pixel, the weights of the
+    /// classes and their sum, and may add a value to the plane of every class.
+    fn decide<T: Clone + Send>(
+        &self,
+        pixel: impl Fn(&[f32], f32, &mut [Vec<T>]) + Sync,
+    ) -> (RowMap, Vec<f32>, Vec<Vec<T>>) {
         let ScoreMap { width, height, classes, .. } = self.scores;
+        let decide_band = |rows: Range<usize>| {
+            let mut labels = Vec::with_capacity(width * rows.len());
+            let mut confidence = Vec::with_capacity(width * rows.len());
+            let mut planes = vec![Vec::new(); classes];
+            let mut weights = vec![0.0f32; classes];
+            self.scores.for_rows_in(rows, |_, scores| {
+                for scores in scores.chunks_exact(classes) {
+                    let (row, highest) = best(scores);
+                    weights.iter_mut().zip(scores).for_each(|(to, score)| *to = (score - highest).exp());
+                    let sum: f32 = weights.iter().sum();
+                    let sure = 1.0 / sum;
+                    let kept = self.least_confidence.is_none_or(|least| f64::from(sure) >= least);
+                    labels.push(if kept { row as u16 } else { IGNORE });
+                    confidence.push(sure);
+                    pixel(&weights, sum, &mut planes);
+                }
+            });
+            (labels, confidence, planes)
+        };
         let mut labels = Vec::with_capacity(width * height);
         let mut confidence = Vec::with_capacity(width * height);
-        let mut weights = vec![0.0f32; classes];
-        self.scores.for_rows(|_, scores| {
-            for scores in scores.chunks_exact(classes) {
-                let (row, highest) = best(scores);
-                weights.iter_mut().zip(scores).for_each(|(weight, score)| *weight = (score - highest).exp());
-                let sum: f32 = weights.iter().sum();
-                let sure = 1.0 / sum;
-                let kept = self.least_confidence.is_none_or(|least| f64::from(sure) >= least);
-                labels.push(if kept { row as u16 } else { IGNORE });
-                confidence.push(sure);
-                pixel(&weights, sum);
+        let mut planes: Vec<Vec<T>> = (0..classes).map(|_| Vec::with_capacity(width * height)).collect();
+        // A few bands at a time: the planes of a large picture are not held twice.
+        for top in (0..height).step_by(GROUP) {
+            let decided: Vec<_> = bands(top..(top + GROUP).min(height)).map(&decide_band).collect();
+            for (more_labels, more_confidence, more_planes) in decided {
+                labels.extend(more_labels);
+                confidence.extend(more_confidence);
+                planes.iter_mut().zip(more_planes).for_each(|(plane, more)| plane.extend(more));
             }
-        });
-        (RowMap::new(width, height, labels), confidence)
+        }
+        (RowMap::new(width, height, labels), confidence, planes)
     }
+}
+
+/// Rows of pixels, a few at a time, for several threads.
+fn bands(rows: Range<usize>) -> impl IndexedParallelIterator<Item = Range<usize>> {
+    let count = rows.len().div_ceil(BAND);
+    (0..count).into_par_iter().map(move |band| {
+        let top = rows.start + band * BAND;
+        top..(top + BAND).min(rows.end)
+    })
+}
+
+/// A value from 0 to 255, rounded to the nearest: what `round` does, without a call for each pixel.
+fn gray(value: f32) -> u8 {
+    let below = value as u8;
+    below.saturating_add(u8::from(value - f32::from(below) >= 0.5))
 }
 
 #[cfg(test)]
@@ -212,6 +266,27 @@ mod tests {
         assert!((confidence[0] - sure).abs() < 1e-6);
         assert_eq!(first.confidence_u8()[0], (255.0 * sure).round() as u8);
         assert_eq!(last.probabilities_u8()[2][0], first.confidence_u8()[0]);
+    }
+
+    #[test]
+    fn gray_values_are_rounded() {
+        for value in (0..=25_500).map(|at| at as f32 / 100.0).chain([0.5, 0.499_999_97, 254.5, 255.0]) {
+            assert_eq!(gray(value), value.round() as u8, "{value}");
+        }
+    }
+
+    #[test]
+    fn rows_that_threads_share_are_those_of_one_pass() {
+        let classes = Classes::new(&["background", "cow"], &["duck"]).unwrap();
+        let scores = (0..3 * 5 * 4).map(|at| (at * 37 % 23) as f32 / 7.0).collect();
+        let map = ScoreMap::stretched(ScoreGrid::new(3, 4, 5, scores), 50, GROUP + 3 * BAND + 7);
+        let labels = map.labels();
+        let prediction = Prediction::new(map, Arc::new(Palette::new(&classes)));
+        assert_eq!(prediction.labels(), &labels);
+        let unasked = prediction.clone().abstain_below(0.0);
+        assert_eq!(unasked.confidence().len(), labels.data.len());
+        assert_eq!(unasked.labels(), &labels);
+        assert!(prediction.probabilities().iter().all(|plane| plane.len() == labels.data.len()));
     }
 
     #[test]

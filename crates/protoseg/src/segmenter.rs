@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use burn::tensor::Tensor;
 use protoseg_core::{Classes, Image, ScoreGrid, ScoreMap, Tiling};
+use protoseg_data::{Progress, quiet};
 
 use crate::{
     bridge::transposed,
@@ -26,6 +27,10 @@ pub struct Segmenter {
     /// Share by which neighbouring tiles overlap; images are not cut into tiles without it.
     overlap: Option<f64>,
 }
+
+/// An image as the network takes it.
+#[derive(Clone, Debug)]
+pub struct Prepared(Option<Tensor<4>>);
 
 /// Makes a [`Segmenter`].
 #[derive(Clone, Debug)]
@@ -87,7 +92,19 @@ impl Segmenter {
 
     /// What the model makes of an image.
     pub fn predict(&self, image: &Image) -> Prediction {
-        Prediction::new(self.score(image), Arc::clone(&self.palette))
+        self.predict_prepared(image, self.prepare(image), &quiet)
+    }
+
+    /// Makes an image ready for the network. Another thread can do this while the network is busy.
+    pub fn prepare(&self, image: &Image) -> Prepared {
+        // Tiles are prepared one by one: all of them together would take too much memory.
+        Prepared(self.overlap.is_none().then(|| self.model.canvas(image)))
+    }
+
+    /// What the model makes of an image that is ready. `progress` is told after each tile how many of how many are
+    /// done; without tiles there is one.
+    pub fn predict_prepared(&self, image: &Image, prepared: Prepared, progress: Progress<'_>) -> Prediction {
+        Prediction::new(self.score_prepared(image, prepared, progress), Arc::clone(&self.palette))
     }
 
     /// What the model makes of each of these images, one after the other, as they are asked for.
@@ -128,20 +145,32 @@ impl Segmenter {
 
     /// Scores of every pixel of an image at its own size.
     pub fn score(&self, image: &Image) -> ScoreMap {
+        self.score_prepared(image, self.prepare(image), &quiet)
+    }
+
+    fn score_prepared(&self, image: &Image, prepared: Prepared, progress: Progress<'_>) -> ScoreMap {
         match self.overlap {
             None => {
-                let grid = self.grid(self.model.features(image));
+                let canvas = prepared.0.unwrap_or_else(|| self.model.canvas(image));
+                let grid = self.grid(self.model.canvas_features(canvas));
+                progress(1, 1);
                 ScoreMap::on_canvas(grid, self.model.preprocess(), image.width, image.height)
             }
-            Some(overlap) => self.score_tiles(image, overlap),
+            Some(overlap) => self.score_tiles(image, overlap, progress),
         }
     }
 
-    fn score_tiles(&self, image: &Image, overlap: f64) -> ScoreMap {
+    fn score_tiles(&self, image: &Image, overlap: f64, progress: Progress<'_>) -> ScoreMap {
         let preprocess = self.model.preprocess();
         let tiling = Tiling::new(image.width, image.height, preprocess.size, overlap);
-        let cut = |(left, top)| image.cut(left, top, tiling.width, tiling.height);
-        let grids = tiling.corners().map(|corner| self.grid(self.model.features(&cut(corner)))).collect();
+        let count = tiling.corners().count();
+        let score = |(place, (left, top)): (usize, (usize, usize))| {
+            let tile = image.cut(left, top, tiling.width, tiling.height);
+            let grid = self.grid(self.model.features(&tile));
+            progress(place + 1, count);
+            grid
+        };
+        let grids = tiling.corners().enumerate().map(score).collect();
         ScoreMap::tiled(grids, &tiling, preprocess)
     }
 

@@ -85,7 +85,8 @@ fn novel_pixels(args: &New, benchmark: &Benchmark) -> Result<NovelPixels> {
 
 fn print(args: &New, model: &Model) -> Result<()> {
     let classes = model.classes();
-    let base: Vec<&str> = classes.rows()[..classes.n_base()].iter().map(|class| class.name.as_str()).collect();
+    let base: Vec<&str> =
+        classes.rows()[..classes.n_base()].iter().map(|class| class.name.as_str()).collect();
     let architecture = model.config().describe();
     if args.json {
         let fingerprint = model.fingerprint();

@@ -1,24 +1,38 @@
 //! `protoseg predict`.
 
 mod inputs;
+mod ledger;
+mod page;
 mod stages;
+mod summary;
 
 use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
     time::Instant,
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use protoseg::{
-    core::{ClassRole, Image},
-    picture::{ClassRegion, CocoDocument, Palette, hex},
-    prediction::{Area, Prediction},
-    segmenter::Segmenter,
+    class_pack::ClassPack,
+    core::Image,
+    method::Usage,
+    model::Model,
+    picture::CocoDocument,
+    prediction::Prediction,
+    segmenter::{Prepared, Segmenter},
 };
-use protoseg_data::{DataError, create_dir, picture::read_image, write_atomic};
-use serde::Serialize;
+use protoseg_data::{create_dir, picture::read_image, write_atomic};
 
-use self::inputs::{NamedImage, find_images};
+use self::{
+    inputs::{Inputs, NamedImage, find_images},
+    ledger::{Earlier, Ledger, Record, Settings, Source},
+    stages::{Failure, panic_message},
+    summary::{Outcome, Summary},
+};
 use super::usage::{load_model, load_pack, model_name, usage};
 use crate::{
     cli::Predict,
@@ -26,6 +40,8 @@ use crate::{
         self,
         masks::{Kinds, MaskWriter},
         progress::Bar,
+        stop::Stop,
+        timings::{Part, Timings},
     },
 };
 
@@ -38,9 +54,16 @@ pub fn run(args: &Predict) -> Result<()> {
     if !(0.0..=0.5).contains(&args.overlap) {
         bail!("`--overlap {}` is not between 0 and 0.5", args.overlap);
     }
-    let images = find_images(&args.inputs)?;
-    let summary_path = args.output.join("predictions.json");
-    output::refuse_overwrite(&summary_path, args.force)?;
+    let Inputs { images, n_results } = find_images(&args.inputs)?;
+    if n_results > 0 {
+        output::note(format_args!("{} of earlier runs left out", plural(n_results, "result")));
+    }
+    refuse_overlap(&images, &args.output, kinds)?;
+    let earlier = Earlier::read(&args.output)?;
+    let goes_on = args.resume && earlier.is_some();
+    if !args.force && !goes_on {
+        refuse_overwrite(&images, &args.output, kinds)?;
+    }
 
     let model = load_model(args.model.as_deref(), &args.usage.device)?;
     let pack = args.pack.as_ref().map(|path| load_pack(path, &model)).transpose()?;
@@ -53,53 +76,135 @@ pub fn run(args: &Predict) -> Result<()> {
         builder = builder.tiles(args.overlap);
     }
     let segmenter = builder.build()?;
-    create_dir(&args.output)?;
     if let Some(path) = &args.logits {
         write_logits(&segmenter, &images, path, args.force)?;
     }
 
-    let predict = |image: &Image| {
-        let prediction = segmenter.predict(image);
-        match args.abstain {
-            Some(least) => prediction.abstain_below(least),
-            None => prediction,
-        }
+    let settings = settings(args, kinds, &model, pack.as_ref(), &usage)?;
+    let (replaced, records) = match (earlier, args.resume) {
+        (Some(earlier), true) => (None, earlier.resume(&args.output, &settings)?),
+        (earlier, _) => (earlier, Vec::new()),
     };
-    let done = predict_all(&images, predict, &MaskWriter::new(&args.output, kinds), kinds.coco)?;
-    let failed = done.iter().filter(|image| image.error.is_some()).count();
-    if kinds.coco {
-        let mut coco = CocoDocument::new(segmenter.classes());
-        for image in done.iter().filter(|image| image.error.is_none()) {
-            coco.push(&image.image.display().to_string(), image.width, image.height, &image.regions);
-        }
-        write_atomic(&args.output.join("coco.json"), serde_json::to_string(&coco)?.as_bytes())?;
+    let (todo, kept) = split(images.clone(), records, &args.output)?;
+    let job = Job {
+        folder: &args.output,
+        images: &todo,
+        writer_kinds: kinds,
+        ledger: Ledger::new(&args.output, settings, kept),
+        replaced,
+        abstain: args.abstain,
+        timings: Timings::default(),
+        n_done: AtomicUsize::new(0),
+    };
+    let bar = Bar::new("images");
+    let stop = listen(&bar)?;
+    let outcome = job.run(&segmenter, &bar, &stop);
+    drop(bar);
+    let outcome = outcome?;
+
+    let summary = Summary::new(args, &segmenter, &images, &job, outcome, start.elapsed());
+    if summary.has_results() {
+        write_folder_files(args, kinds, &segmenter, &summary)?;
     }
-    let summary = Summary {
-        schema: "protoseg.predict/1",
-        model: model_name(args.model.as_deref()),
-        pack: args.pack.as_deref(),
-        variant: usage.variant(),
-        preset: usage.preset(),
-        classes: &list_classes(segmenter.palette()),
-        images: &done,
-        failed,
-        seconds: start.elapsed().as_secs_f64(),
-        peak_memory: protoseg_data::peak_memory(),
-    };
-    write_atomic(&summary_path, serde_json::to_string_pretty(&summary)?.as_bytes())?;
     if args.json {
-        output::json(&summary)?;
+        output::json(&summary.json(args))?;
     } else {
-        print(&summary, args)?;
+        summary.print(args, kinds.gallery)?;
     }
-    match failed {
-        0 => Ok(()),
-        _ => {
-            let list = done.iter().filter_map(|image| image.error.as_ref()).map(|error| format!("  {error}"));
-            let list: Vec<String> = list.collect();
-            bail!("{failed} of {} images could not be read:\n{}", done.len(), list.join("\n"))
+    summary.finish(stop.asked())
+}
+
+/// Listens for Ctrl-C.
+fn listen(bar: &Bar) -> Result<Stop> {
+    let note = bar.note();
+    Stop::on_ctrl_c(move |_| note("finishing the images in work; press Ctrl-C again to quit at once"))
+}
+
+/// What a run is made of, for the list in its folder.
+fn settings(
+    args: &Predict,
+    kinds: Kinds,
+    model: &Model,
+    pack: Option<&ClassPack>,
+    usage: &Usage,
+) -> Result<Settings> {
+    let pack_hash = match &args.pack {
+        Some(path) => {
+            let bytes =
+                fs::read(path).map_err(|error| anyhow!("cannot read `{}`: {error}", path.display()))?;
+            Some(blake3::hash(&bytes).to_hex()[..16].to_string())
+        }
+        None => None,
+    };
+    Ok(Settings {
+        schema: Settings::SCHEMA.to_string(),
+        model: pack.map_or_else(|| model.fingerprint(), |pack| pack.model().to_string()),
+        pack: pack_hash,
+        usage: format!("{} {}", usage.variant(), usage.preset()),
+        tiles: args.tile.then_some(args.overlap),
+        abstain: args.abstain,
+        write: kinds.names().into_iter().map(str::to_string).collect(),
+    })
+}
+
+/// An input must not be overwritten by an output.
+fn refuse_overlap(images: &[NamedImage], folder: &Path, kinds: Kinds) -> Result<()> {
+    let Ok(root) = folder.canonicalize() else { return Ok(()) };
+    let inputs: HashSet<PathBuf> = images.iter().filter_map(|image| image.path.canonicalize().ok()).collect();
+    let written = images.iter().flat_map(|image| kinds.files(&image.name));
+    match written.map(|file| root.join(file)).find(|file| inputs.contains(file)) {
+        Some(file) => bail!(
+            "`{}` is an input and would be overwritten\nhint: choose another folder with -o",
+            file.display()
+        ),
+        None => Ok(()),
+    }
+}
+
+/// A first run overwrites nothing.
+fn refuse_overwrite(images: &[NamedImage], folder: &Path, kinds: Kinds) -> Result<()> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    ledger::refuse_overwrite(folder)?;
+    let written = images.iter().flat_map(|image| kinds.files(&image.name));
+    match written.map(|file| folder.join(file)).find(|file| file.exists()) {
+        Some(file) => bail!(
+            "`{}` is there already\nhint: choose another folder with -o, or overwrite it with --force",
+            file.display()
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The images that are left to do, and the records that stay.
+fn split(
+    images: Vec<NamedImage>,
+    records: Vec<Record>,
+    folder: &Path,
+) -> Result<(Vec<NamedImage>, Vec<Record>)> {
+    let mut by_name: HashMap<String, Record> =
+        records.iter().map(|record| (record.name.clone(), record.clone())).collect();
+    let mut todo = Vec::new();
+    let mut redone = HashSet::new();
+    for image in images {
+        match by_name.remove(&image.name) {
+            None => todo.push(image),
+            Some(record) if record.source.path != Source::of(&image.path).path => bail!(
+                "`{}` and `{}` would be written to the same files\n\
+                 hint: choose another folder with -o, or replace all results with --force",
+                record.image.display(),
+                image.path.display()
+            ),
+            Some(record) if record.is_complete(folder) => {}
+            Some(record) => {
+                redone.insert(record.name);
+                todo.push(image);
+            }
         }
     }
+    let kept = records.into_iter().filter(|record| !redone.contains(&record.name)).collect();
+    Ok((todo, kept))
 }
 
 fn write_logits(segmenter: &Segmenter, images: &[NamedImage], path: &Path, force: bool) -> Result<()> {
@@ -118,134 +223,155 @@ fn write_logits(segmenter: &Segmenter, images: &[NamedImage], path: &Path, force
     Ok(())
 }
 
-/// What became of an image.
-#[derive(Serialize)]
-struct Done {
-    image: PathBuf,
-    #[serde(skip)]
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    width: usize,
-    height: usize,
-    /// Of the network and the classifier.
-    seconds: f64,
-    classes: Vec<Area>,
-    /// Pixels without a class.
-    abstained: u64,
-    files: Vec<PathBuf>,
-    #[serde(skip)]
-    regions: Vec<ClassRegion>,
+/// The images of a run and where their results go.
+struct Job<'a> {
+    folder: &'a Path,
+    images: &'a [NamedImage],
+    writer_kinds: Kinds,
+    ledger: Ledger,
+    /// An earlier run whose files are deleted before the first is written.
+    replaced: Option<Earlier>,
+    abstain: Option<f64>,
+    timings: Timings,
+    n_done: AtomicUsize,
 }
 
-/// A class as summaries name it.
-#[derive(Serialize)]
-struct ClassEntry<'a> {
-    id: u16,
-    name: &'a str,
-    role: ClassRole,
-    color: String,
-}
+impl Job<'_> {
+    /// Reads, predicts and writes, all at once. An image that cannot be read is left out and its error kept; one that
+    /// cannot be written ends the run. Nothing is written before the first image was read.
+    fn run(&self, segmenter: &Segmenter, bar: &Bar, stop: &Stop) -> Result<Outcome> {
+        let writer = MaskWriter::new(self.folder, self.writer_kinds, &self.timings);
+        let (mut count, mut unread, mut is_open) = (0, Vec::new(), false);
+        let work = |place: usize, image: Result<(Image, Prepared), String>| {
+            bar.show(count, self.images.len());
+            count += 1;
+            let Some((image, prepared)) = image.map_err(|error| unread.push((place, error))).ok() else {
+                return Ok(None);
+            };
+            if !is_open {
+                self.open()?;
+                is_open = true;
+            }
+            let start = Instant::now();
+            let tile = |done, total| bar.show_part(&self.images[place].name, "tile", done, total);
+            let prediction =
+                self.timings.time(Part::Network, || segmenter.predict_prepared(&image, prepared, &tile));
+            let prediction = match self.abstain {
+                Some(least) => prediction.abstain_below(least),
+                None => prediction,
+            };
+            Ok(Some((image, prediction, start.elapsed().as_secs_f64())))
+        };
+        let write = |place: usize, (image, prediction, seconds)| {
+            self.write(&writer, &self.images[place], &image, &prediction, seconds)
+        };
+        let read = |place: usize| {
+            let image = self.timings.time(Part::Read, || read_guarded(&self.images[place].path))?;
+            let prepared = self.timings.time(Part::Prepare, || segmenter.prepare(&image));
+            Ok((image, prepared))
+        };
+        match stages::run(self.images.len(), || stop.asked(), read, work, write) {
+            Ok(done) => Ok(Outcome { done, unread }),
+            Err(failure) => Err(self.explain(failure)),
+        }
+    }
 
-fn list_classes(palette: &Palette) -> Vec<ClassEntry<'_>> {
-    let entry = |(id, color): (u16, &[u8; 3])| {
-        let class = &palette.classes().rows()[usize::from(id)];
-        ClassEntry { id, name: &class.name, role: class.role, color: hex(*color) }
-    };
-    (0..).zip(palette.colors()).map(entry).collect()
-}
+    fn open(&self) -> Result<()> {
+        if let Some(earlier) = &self.replaced {
+            earlier.clear(self.folder)?;
+        }
+        Ok(create_dir(self.folder)?)
+    }
 
-#[derive(Serialize)]
-struct Summary<'a> {
-    schema: &'static str,
-    model: String,
-    pack: Option<&'a Path>,
-    variant: &'static str,
-    preset: &'a str,
-    classes: &'a [ClassEntry<'a>],
-    images: &'a [Done],
-    failed: usize,
-    seconds: f64,
-    peak_memory: Option<u64>,
-}
-
-/// Reads, predicts and writes, all at once. An image that cannot be read is left out and its error kept; one that
-/// cannot be written ends it.
-fn predict_all(
-    images: &[NamedImage],
-    predict: impl Fn(&Image) -> Prediction,
-    writer: &MaskWriter,
-    regions: bool,
-) -> Result<Vec<Done>> {
-    let bar = Bar::new("images");
-    let (mut count, mut unread) = (0, Vec::new());
-    let work = |place: usize, image: Result<Image, DataError>| {
-        bar.show(count, images.len());
-        count += 1;
-        let image = image.map_err(|error| unread.push((place, Done::unread(&images[place], &error)))).ok()?;
-        let start = Instant::now();
-        let prediction = predict(&image);
-        Some((image, prediction, start.elapsed().as_secs_f64()))
-    };
-    let write = |place: usize, (image, prediction, seconds): (Image, Prediction, f64)| {
-        let NamedImage { path, name } = &images[place];
-        let files = writer.write(name, &image, &prediction)?;
-        Ok::<_, DataError>(Done {
-            image: path.clone(),
-            name: name.clone(),
-            error: None,
-            width: image.width,
-            height: image.height,
+    fn write(
+        &self,
+        writer: &MaskWriter<'_>,
+        image: &NamedImage,
+        pixels: &Image,
+        prediction: &Prediction,
+        seconds: f64,
+    ) -> Result<Record> {
+        let files = writer.write(&image.name, pixels, prediction)?;
+        let regions = match self.writer_kinds.coco {
+            true => self.timings.time(Part::Coco, || prediction.regions()),
+            false => Vec::new(),
+        };
+        let record = Record {
+            name: image.name.clone(),
+            image: image.path.clone(),
+            source: Source::of(&image.path),
+            width: pixels.width,
+            height: pixels.height,
             seconds,
             classes: prediction.areas(),
             abstained: prediction.abstained(),
             files,
-            regions: if regions { prediction.regions() } else { Vec::new() },
-        })
-    };
-    let mut done = stages::run(images.len(), |place| read_image(&images[place].path), work, write)?;
-    done.extend(unread);
-    done.sort_by_key(|(place, _)| *place);
-    Ok(done.into_iter().map(|(_, image)| image).collect())
-}
+            regions,
+        };
+        self.ledger.push(&record)?;
+        self.n_done.fetch_add(1, Ordering::Relaxed);
+        Ok(record)
+    }
 
-impl Done {
-    fn unread(image: &NamedImage, error: &DataError) -> Self {
-        Self {
-            image: image.path.clone(),
-            name: image.name.clone(),
-            error: Some(error.to_string()),
-            width: 0,
-            height: 0,
-            seconds: 0.0,
-            classes: Vec::new(),
-            abstained: 0,
-            files: Vec::new(),
-            regions: Vec::new(),
+    /// The error of a run that ended early, with what is done and how to go on.
+    fn explain(&self, failure: Failure<anyhow::Error>) -> anyhow::Error {
+        let done = self.n_done.load(Ordering::Relaxed);
+        let go_on = format!(
+            "{done} of {} are done; go on with `{}`",
+            plural(self.images.len(), "image"),
+            ledger::resume_command()
+        );
+        match failure {
+            Failure::Error(error) if done == 0 => error,
+            Failure::Error(error) => anyhow!("{error}\nhint: {go_on}"),
+            Failure::Panic { item, message } => anyhow!(
+                "`{}` could not be processed because of a bug: {message}\n\
+                 hint: please report it, and leave this image out; {go_on}",
+                self.images[item].path.display()
+            ),
         }
     }
 }
 
-/// Above this, a table of images is not read but searched: it is in the file.
-const LISTED: usize = 20;
+/// Reads an image. A decoder that panics counts as one that failed.
+fn read_guarded(path: &Path) -> Result<Image, String> {
+    match catch_unwind(AssertUnwindSafe(|| read_image(path))) {
+        Ok(image) => image.map_err(|error| error.to_string()),
+        Err(panic) => Err(format!(
+            "cannot decode image `{}`: the decoder failed: {}\nhint: save it again from a viewer",
+            path.display(),
+            panic_message(&*panic)
+        )),
+    }
+}
 
-fn print(summary: &Summary<'_>, args: &Predict) -> Result<()> {
-    let read = || summary.images.iter().filter(|image| image.error.is_none());
-    for image in read().take(LISTED) {
-        let areas: Vec<String> =
-            image.classes.iter().map(|area| format!("{} {:.1} %", area.class, 100.0 * area.share)).collect();
-        output::line(format_args!("{}: {}", image.name, areas.join(", ")))?;
+/// The files that are about all images.
+fn write_folder_files(
+    args: &Predict,
+    kinds: Kinds,
+    segmenter: &Segmenter,
+    summary: &Summary<'_>,
+) -> Result<()> {
+    let folder = &args.output;
+    let records = summary.records();
+    if kinds.coco {
+        let mut coco = CocoDocument::new(segmenter.classes());
+        for record in &records {
+            coco.push(&record.image.display().to_string(), record.width, record.height, &record.regions);
+        }
+        write_atomic(&folder.join(ledger::COCO_FILE), serde_json::to_string(&coco)?.as_bytes())?;
     }
-    if read().count() > LISTED {
-        output::line(format_args!("... and {} more", read().count() - LISTED))?;
+    if kinds.gallery {
+        let pack = args.pack.as_ref().map(|pack| format!(", pack {}", pack.display())).unwrap_or_default();
+        let lead =
+            format!("{}, model {}{pack}", plural(records.len(), "image"), model_name(args.model.as_deref()));
+        page::write(folder, segmenter.palette(), &lead, &records, summary.notes())?;
     }
-    let network: f64 = read().map(|image| image.seconds).sum();
-    let count = read().count();
-    output::line(format_args!(
-        "{count} {} in {:.1} s ({:.2} s each in the network) -> {}",
-        if count == 1 { "image" } else { "images" },
-        summary.seconds,
-        network / count.max(1) as f64,
-        args.output.display()
-    ))
+    let json = serde_json::to_string_pretty(&summary.json(args))?;
+    Ok(write_atomic(&folder.join(ledger::SUMMARY_FILE), json.as_bytes())?)
+}
+
+/// `1 image`, `2 images`.
+fn plural(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

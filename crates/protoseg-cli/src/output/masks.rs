@@ -1,15 +1,29 @@
 //! The files that a prediction becomes.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Result, bail};
 use protoseg::{core::Image, prediction::Prediction};
 use protoseg_data::{
     DataError, create_dir,
-    mask::{encode_gray_png, encode_palette_png, encode_values_png},
-    picture::write_image,
+    mask::{encode_gray_png, encode_palette_png, encode_picture_png, encode_values_png_fast},
+    picture::encode_jpeg,
     write_atomic,
 };
+
+use super::timings::{Part, Timings};
+
+/// Longer side of a thumbnail in the gallery.
+const THUMBNAIL: usize = 320;
+
+/// The subfolders that files go to.
+pub const FOLDERS: [&str; 6] = ["index", "palette", "overlay", "confidence", "probability", "gallery"];
+/// Subfolders of the gallery: the image, and its overlay.
+pub const GALLERY_INPUT: &str = "gallery/input";
+pub const GALLERY_OVERLAY: &str = "gallery/overlay";
 
 /// Which files are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +34,7 @@ pub struct Kinds {
     pub confidence: bool,
     pub probability: bool,
     pub coco: bool,
+    pub gallery: bool,
 }
 
 impl Kinds {
@@ -33,80 +48,144 @@ impl Kinds {
                 "confidence" => kinds.confidence = true,
                 "probability" => kinds.probability = true,
                 "coco" => kinds.coco = true,
+                "gallery" => kinds.gallery = true,
                 "none" => {}
                 _ => bail!(
                     "`--write {name}` is not known\n\
-                     hint: choose among index, palette, overlay, confidence, probability, coco, none"
+                     hint: choose among index, palette, overlay, confidence, probability, coco, gallery, none"
                 ),
             }
         }
         Ok(kinds)
     }
+
+    /// The names of the kinds, in a fixed order.
+    pub fn names(self) -> Vec<&'static str> {
+        let all = [
+            (self.index, "index"),
+            (self.palette, "palette"),
+            (self.overlay, "overlay"),
+            (self.confidence, "confidence"),
+            (self.probability, "probability"),
+            (self.coco, "coco"),
+            (self.gallery, "gallery"),
+        ];
+        all.into_iter().filter_map(|(is_written, name)| is_written.then_some(name)).collect()
+    }
+
+    /// The files of an image that have its name, as seen from the output folder.
+    pub fn files(self, name: &str) -> Vec<PathBuf> {
+        let all = [
+            (self.index, "index", "png"),
+            (self.palette, "palette", "png"),
+            (self.confidence, "confidence", "png"),
+            (self.overlay, "overlay", "png"),
+            (self.gallery, GALLERY_INPUT, "jpg"),
+            (self.gallery, GALLERY_OVERLAY, "jpg"),
+        ];
+        let written = all.into_iter().filter(|(is_written, ..)| *is_written);
+        written.map(|(_, folder, ending)| place(folder, name, ending)).collect()
+    }
 }
 
 /// Writes the files of images into one folder, each whole or not at all.
-pub struct MaskWriter {
+pub struct MaskWriter<'a> {
     folder: PathBuf,
     kinds: Kinds,
+    timings: &'a Timings,
 }
 
-impl MaskWriter {
-    pub fn new(folder: &Path, kinds: Kinds) -> Self {
-        Self { folder: folder.to_path_buf(), kinds }
+impl<'a> MaskWriter<'a> {
+    pub fn new(folder: &Path, kinds: Kinds, timings: &'a Timings) -> Self {
+        Self { folder: folder.to_path_buf(), kinds, timings }
     }
 
-    /// Writes the files of the image called `name`, and says which they are.
+    /// Writes the files of the image called `name`, and says which they are, as seen from the folder. If one cannot be
+    /// written, none is left.
     pub fn write(
         &self,
         name: &str,
         image: &Image,
         prediction: &Prediction,
     ) -> Result<Vec<PathBuf>, DataError> {
-        // What takes the most is asked for first: the pass that makes it finds the rest too.
-        let probabilities = self.kinds.probability.then(|| prediction.probabilities_u8());
-        if self.kinds.confidence || self.kinds.coco {
-            prediction.confidence();
-        }
-        let labels = prediction.labels();
-        let (width, height) = (labels.width, labels.height);
         let mut files = Vec::new();
+        let written = self.write_all(name, image, prediction, &mut files);
+        if written.is_err() {
+            // The error that is told is the first one.
+            files.iter().for_each(|file| drop(fs::remove_file(self.folder.join(file))));
+        }
+        written.map(|()| files)
+    }
+
+    fn write_all(
+        &self,
+        name: &str,
+        image: &Image,
+        prediction: &Prediction,
+        files: &mut Vec<PathBuf>,
+    ) -> Result<(), DataError> {
+        let time = self.timings;
+        // What takes the most is asked for first: the pass that makes it finds the rest too.
+        let probabilities =
+            self.kinds.probability.then(|| time.time(Part::Probability, || prediction.probabilities_u8()));
+        if self.kinds.confidence || self.kinds.coco {
+            time.time(Part::Confidence, || prediction.confidence());
+        }
+        let labels = time.time(Part::Labels, || prediction.labels());
+        let (width, height) = (labels.width, labels.height);
+        let mut write = |folder: &str, name: &str, ending: &str, bytes: &[u8]| {
+            let file = place(folder, name, ending);
+            time.time(Part::Files, || self.write_file(&file, bytes))?;
+            files.push(file);
+            Ok::<_, DataError>(())
+        };
         if self.kinds.index {
-            files.push(self.write_png("index", name, &encode_gray_png(labels))?);
+            write("index", name, "png", &time.time(Part::Index, || encode_gray_png(labels)))?;
         }
         if self.kinds.palette {
             // A PNG's palette holds 256 colours; with more classes the file has numbers only.
-            let png = encode_palette_png(labels, prediction.palette().colors());
-            files.push(self.write_png("palette", name, &png.unwrap_or_else(|| encode_gray_png(labels)))?);
+            let encode = || {
+                let png = encode_palette_png(labels, prediction.palette().colors());
+                png.unwrap_or_else(|| encode_gray_png(labels))
+            };
+            write("palette", name, "png", &time.time(Part::Palette, encode))?;
         }
         if self.kinds.confidence {
-            let png = encode_values_png(width, height, &prediction.confidence_u8());
-            files.push(self.write_png("confidence", name, &png)?);
+            let encode = || encode_values_png_fast(width, height, &prediction.confidence_u8());
+            write("confidence", name, "png", &time.time(Part::Confidence, encode))?;
         }
         let classes = prediction.classes().rows().iter().enumerate();
         for ((row, class), values) in classes.zip(probabilities.into_iter().flatten()) {
             let name = format!("{name}/{row:03}-{}", file_name(&class.name));
-            files.push(self.write_png("probability", &name, &encode_values_png(width, height, &values))?);
+            let png = time.time(Part::Probability, || encode_values_png_fast(width, height, &values));
+            write("probability", &name, "png", &png)?;
         }
         if self.kinds.overlay {
-            let path = self.place("overlay", name)?;
-            write_image(&path, &prediction.overlay(image))?;
-            files.push(path);
+            let encode = || encode_picture_png(&prediction.overlay(image));
+            write("overlay", name, "png", &time.time(Part::Overlay, encode))?;
         }
-        Ok(files)
+        if self.kinds.gallery {
+            let encode = || {
+                let [input, overlay] = prediction.thumbnails(image, THUMBNAIL);
+                Ok::<_, DataError>([encode_jpeg(&input)?, encode_jpeg(&overlay)?])
+            };
+            let [input, overlay] = time.time(Part::Gallery, encode)?;
+            write(GALLERY_INPUT, name, "jpg", &input)?;
+            write(GALLERY_OVERLAY, name, "jpg", &overlay)?;
+        }
+        Ok(())
     }
 
-    fn write_png(&self, kind: &str, name: &str, png: &[u8]) -> Result<PathBuf, DataError> {
-        let path = self.place(kind, name)?;
-        write_atomic(&path, png)?;
-        Ok(path)
-    }
-
-    /// Where a file goes; its folder is made if need be.
-    fn place(&self, kind: &str, name: &str) -> Result<PathBuf, DataError> {
-        let path = self.folder.join(kind).join(format!("{name}.png"));
+    /// Writes a file; its folder is made if need be.
+    fn write_file(&self, file: &Path, bytes: &[u8]) -> Result<(), DataError> {
+        let path = self.folder.join(file);
         create_dir(path.parent().unwrap_or(&self.folder))?;
-        Ok(path)
+        write_atomic(&path, bytes)
     }
+}
+
+fn place(folder: &str, name: &str, ending: &str) -> PathBuf {
+    Path::new(folder).join(format!("{name}.{ending}"))
 }
 
 /// A class name as part of a file name.

@@ -9,6 +9,7 @@ pub mod progress;
 pub mod results;
 pub mod stop;
 pub mod table;
+pub mod timings;
 mod train_dashboard;
 mod train_log;
 pub mod train_watch;

@@ -6,5 +6,6 @@ mod docs;
 mod few_shot;
 mod import;
 mod novel;
+mod predict;
 mod run;
 mod train;

@@ -25,7 +25,7 @@ use crate::run::Folder;
 const SIZE: usize = 65;
 
 /// A folder with a model, photos and masks in it.
-struct Desk(Folder);
+pub struct Desk(Folder);
 
 impl Deref for Desk {
     type Target = Folder;
@@ -36,7 +36,7 @@ impl Deref for Desk {
 }
 
 impl Desk {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let desk = Self(Folder::new());
         save_model(&desk.path("model.safetensors"), 11);
         for (photo, (width, height)) in [(80, 60), (50, 90), (64, 64), (33, 21)].into_iter().enumerate() {
@@ -71,7 +71,7 @@ impl Desk {
     }
 }
 
-fn save_model(path: &Path, seed: u64) {
+pub fn save_model(path: &Path, seed: u64) {
     save_trained(path, seed, Ablation::Capl);
 }
 

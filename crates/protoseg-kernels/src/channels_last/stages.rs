@@ -12,7 +12,8 @@ pub fn join_stages(maps: &[(&[f32], [usize; 3])], out: &mut [f32]) {
     let Some(&(_, [height, width, _])) = maps.first() else { return };
     let all: usize = maps.iter().map(|(_, [.., channels])| channels).sum();
     assert_eq!(out.len(), height * width * all, "a map of {height} x {width} x {all}");
-    let stages: Vec<Stage> = maps.iter().map(|&(map, shape)| Stage::new(map, shape, [height, width])).collect();
+    let stages: Vec<Stage> =
+        maps.iter().map(|&(map, shape)| Stage::new(map, shape, [height, width])).collect();
     out.par_chunks_mut((width * all).max(1)).enumerate().for_each(|(y, line)| {
         for (x, pixel) in line.chunks_exact_mut(all).enumerate() {
             let mut rest = &mut *pixel;

@@ -28,7 +28,8 @@ impl Model {
         progress: Progress<'_>,
     ) -> Result<Self, FromEncoderError> {
         self.prototypes()?;
-        let total: usize = sources.iter().map(|source| train_samples(source).map_or(0, |all| all.len())).sum();
+        let total: usize =
+            sources.iter().map(|source| train_samples(source).map_or(0, |all| all.len())).sum();
         let mut points: Vec<f32> = Vec::new();
         let mut done = 0;
         for source in sources {
@@ -48,8 +49,7 @@ impl Model {
         let bank = group_means(&points, &points, self.config().dim, rows);
         let settings = Prototypes::taught(bank.len() / self.config().dim);
         let before = &self.manifest().training;
-        let training =
-            Training { origin: origin(&before.origin, "background of", &names), ..before.clone() };
+        let training = Training { origin: origin(&before.origin, "background of", &names), ..before.clone() };
         Ok(self.with_prototypes(self.classes().clone(), settings, (bank, None), training))
     }
 

@@ -64,7 +64,9 @@ pub enum FromEncoderError {
         class: String,
     },
     /// Features cannot be kept on disk.
-    #[error("cannot keep features in a temporary file: {0}\nhint: free some space in the folder for temporary files")]
+    #[error(
+        "cannot keep features in a temporary file: {0}\nhint: free some space in the folder for temporary files"
+    )]
     Cache(std::io::Error),
     /// The model is of another kind.
     #[error("base classes are learned on an encoder alone, but `{model}` was made in another way")]
@@ -121,12 +123,8 @@ impl Model {
             decoder: self.network().decoder.clone(),
             method: MethodWeights::Prototypes(PrototypesWeights { base, whitening, head: None }),
         };
-        let manifest = Manifest {
-            classes,
-            method: Method::Prototypes(settings),
-            training,
-            ..self.manifest().clone()
-        };
+        let manifest =
+            Manifest { classes, method: Method::Prototypes(settings), training, ..self.manifest().clone() };
         Self::new(manifest, network, self.device())
     }
 

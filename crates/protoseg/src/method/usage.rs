@@ -83,9 +83,7 @@ impl Usage {
             Self::Capl(usage) => {
                 usage.register(network.method.capl(), n_base, n_novel, supports).map(Rows::one_each)
             }
-            Self::Prototypes(usage) => {
-                usage.register(network.method.prototypes(), n_base, n_novel, supports)
-            }
+            Self::Prototypes(usage) => usage.register(network.method.prototypes(), n_base, n_novel, supports),
         }
     }
 
@@ -93,9 +91,7 @@ impl Usage {
     pub fn score(&self, network: &Network, n_base: usize, rows: &Rows, features: Tensor<4>) -> Tensor<4> {
         match self {
             Self::Capl(usage) => usage.score(network.method.capl(), n_base, rows.vectors.clone(), features),
-            Self::Prototypes(usage) => {
-                usage.score(network.method.prototypes(), n_base, rows, features)
-            },
+            Self::Prototypes(usage) => usage.score(network.method.prototypes(), n_base, rows, features),
         }
     }
 

@@ -20,10 +20,7 @@ use crate::{
     config::{ConfigError, NetworkConfig},
     device::cpu,
     inference::{Extractor, Programs},
-    method::{
-        Method, Usage, Vision,
-        capl::Capl,
-    },
+    method::{Method, Usage, Vision, capl::Capl},
     network::{Network, Section},
     weights::{
         Rename, TensorFile, WeightsError, assign, collect, for_each, import_few_shot, import_gfsseg, shapes,

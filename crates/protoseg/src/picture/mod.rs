@@ -1,11 +1,14 @@
 //! What labels look like: colours of classes, painted pictures with legends, and regions as COCO writes them.
 
 pub(crate) mod chart;
+mod colors;
 mod overlay;
 mod palette;
 mod regions;
 pub(crate) mod svg;
+mod thumbnail;
 
 pub(crate) use overlay::{draw_legend, paste};
 pub use palette::{Palette, hex};
 pub use regions::{ClassRegion, CocoDocument};
+pub(crate) use thumbnail::thumbnail;

@@ -1,17 +1,20 @@
 //! Pictures painted with labels, and the legend that says what the colours mean.
 
-use std::fmt::Write;
+use std::{borrow::Cow, fmt::Write};
 
-use protoseg_core::{Image, RowMap};
-use protoseg_data::paint_labels;
+use protoseg_core::{IGNORE, Image, RowMap};
+use rayon::prelude::*;
 
 use super::{
     Palette,
     svg::{escape, rasterise},
 };
 
-/// How much of a class's colour covers a picture, of 255.
-const OPACITY: u8 = 150;
+/// How much of a class's colour covers a picture, of 255: inside a region, and along its outline.
+const OPACITY: u32 = 140;
+const OUTLINE_OPACITY: u32 = 235;
+/// A longer side of this many pixels gets an outline one pixel wide and a legend at its own size.
+const USUAL_SIDE: f64 = 500.0;
 /// Height of a line of a legend.
 const LINE: usize = 24;
 /// Space around a legend.
@@ -24,36 +27,72 @@ pub(crate) struct Legend {
 }
 
 impl Palette {
-    /// A picture with labels painted over it. Labels of another size are stretched to the picture's.
+    /// A picture with labels painted over it: regions in the colours of their classes, with an outline as wide as the
+    /// picture's size asks for. Background and pixels without a label stay as they are. Labels of another size are
+    /// stretched to the picture's.
     pub fn paint(&self, picture: &Image, labels: &RowMap) -> Image {
+        let (width, height) = (picture.width, picture.height);
+        let labels = match (labels.width, labels.height) == (width, height) {
+            true => Cow::Borrowed(labels),
+            false => Cow::Owned(labels.resize_nearest(width, height)),
+        };
         let mut picture = picture.clone();
-        let labels = labels.resize_nearest(picture.width, picture.height);
-        paint_labels(&mut picture, &labels, self.background(), OPACITY, |row| self.color(row));
+        if picture.data.is_empty() {
+            return picture;
+        }
+        let reach = (size_factor(width, height).round() as usize).max(1);
+        let background = self.background();
+        picture.data.par_chunks_exact_mut(3 * width).enumerate().for_each(|(y, row)| {
+            let around = [y.saturating_sub(reach), y.saturating_sub(1), y + 1, y + reach];
+            let line = |y: usize| &labels.data[y.min(height - 1) * width..][..width];
+            let (own, around) = (line(y), around.map(line));
+            for (x, (pixel, &label)) in row.chunks_exact_mut(3).zip(own).enumerate() {
+                if label == IGNORE || Some(label) == background {
+                    continue;
+                }
+                let beside = [x.saturating_sub(reach), x.saturating_sub(1), x + 1, x + reach];
+                let is_edge = around.iter().any(|line| line[x] != label)
+                    || beside.iter().any(|&x| own[x.min(width - 1)] != label);
+                let share = if is_edge { OUTLINE_OPACITY } else { OPACITY };
+                for (value, target) in pixel.iter_mut().zip(self.color(label)) {
+                    let mixed = u32::from(*value) * (255 - share) + u32::from(target) * share;
+                    *value = ((mixed + 127) / 255) as u8;
+                }
+            }
+        });
         picture
     }
 
-    /// A painted picture at its own size, with a legend of the classes on it below.
+    /// A painted picture at its own size, with a legend of the classes on it below. The legend grows with the picture.
     pub fn overlay(&self, picture: &Image, labels: &RowMap) -> Image {
         let painted = self.paint(picture, labels);
         let present = self.present([labels]);
-        let width = painted.width.max(widest_entry(self, &present).unwrap_or(0) + 2 * EDGE);
-        let legend = draw_legend(self, &present, EDGE, painted.height, width - 2 * EDGE);
-        let height = painted.height + legend.height + if present.is_empty() { 0 } else { 2 * EDGE };
+        let Some(widest) = widest_entry(self, &present) else { return painted };
+        let scale = size_factor(painted.width, painted.height).max(1.0);
+        let room = ((painted.width as f64 / scale) as usize).max(widest + 2 * EDGE);
+        let legend = draw_legend(self, &present, EDGE, 0, room - 2 * EDGE);
+        let pixels = |units: usize| (units as f64 * scale).ceil() as usize;
+        let width = painted.width.max(pixels(room));
+        let height = pixels(legend.height + 2 * EDGE);
         let svg = format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}">
 <rect width="{width}" height="{height}" fill="#ffffff"/>
-<g font-family="sans-serif" font-size="13" fill="#30363d">{}</g></svg>"##,
+<g transform="scale({scale})" font-family="sans-serif" font-size="13" fill="#30363d">{}</g></svg>"##,
             legend.svg
         );
-        match rasterise(&svg, 1.0) {
-            Ok(mut sheet) => {
-                paste(&mut sheet, &painted, 0, 0);
-                sheet
-            }
-            // The sheet is too large for text to be drawn on it; the picture alone still shows the labels.
-            Err(_) => painted,
-        }
+        // A legend that is too large to be drawn is left out: the picture alone still shows the labels.
+        let Ok(legend) = rasterise(&svg, 1.0) else { return painted };
+        let size = 3 * width * (painted.height + legend.height);
+        let mut sheet = Image::new(width, painted.height + legend.height, vec![255; size]);
+        paste(&mut sheet, &painted, 0, 0);
+        paste(&mut sheet, &legend, 0, painted.height);
+        sheet
     }
+}
+
+/// How many times larger than usual a picture is.
+fn size_factor(width: usize, height: usize) -> f64 {
+    width.max(height) as f64 / USUAL_SIDE
 }
 
 /// Width of the widest entry of a legend. Letters of this font are mostly narrower than 9 units.
@@ -99,10 +138,38 @@ mod tests {
         let labels = RowMap::new(200, 20, (0..4000).map(|at| if at % 200 < 100 { 0 } else { 2 }).collect());
         let overlay = palette.overlay(&picture, &labels);
         assert_eq!((overlay.width, overlay.height), (200, 20 + 24 + 16));
-        assert_eq!(overlay.data[..3], [100; 3]);
+        let pixel = |x: usize| &overlay.data[3 * x..][..3];
+        assert!((0..100).all(|x| pixel(x) == [100; 3]), "the background is never painted");
+        assert_ne!(pixel(100), pixel(150), "a region has an outline");
         let chips = overlay.data.chunks_exact(3).filter(|pixel| **pixel == palette.color(2)).count();
         assert!(chips > 150, "{chips}");
         assert!(overlay.data.chunks_exact(3).all(|pixel| *pixel != palette.color(1)));
+    }
+
+    #[test]
+    fn outline_and_legend_grow_with_the_picture() {
+        let palette = Palette::new(&Classes::new(&["background", "cow"], &[]).unwrap());
+        let measure = |side: usize| {
+            let labels = RowMap::new(
+                side,
+                side,
+                (0..side * side).map(|at| u16::from(at % side * 2 >= side)).collect(),
+            );
+            let overlay = palette.overlay(&Image::new(side, side, vec![0; 3 * side * side]), &labels);
+            let row = &overlay.data[3 * side * (side / 2)..][..3 * side];
+            let inside = row[3 * (side - 1)];
+            let outline = row.chunks_exact(3).filter(|pixel| pixel[0] > inside).count();
+            (overlay.width, overlay.height - side, outline)
+        };
+        assert_eq!(measure(400), (400, 40, 1));
+        assert_eq!(measure(2000), (2000, 160, 4));
+    }
+
+    #[test]
+    fn a_picture_without_classes_has_no_legend() {
+        let palette = Palette::new(&Classes::new(&["background", "cow"], &[]).unwrap());
+        let picture = Image::new(4, 4, vec![9; 48]);
+        assert_eq!(palette.overlay(&picture, &RowMap::new(4, 4, vec![0; 16])), picture);
     }
 
     #[test]

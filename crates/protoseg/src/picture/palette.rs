@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use protoseg_core::{ClassId, Classes, RowMap};
-use protoseg_data::palette::voc_color;
+use protoseg_core::{Classes, RowMap};
 
+use super::colors::class_color;
 use crate::class_pack::ClassPack;
 
 /// The classes of a classifier with their colours.
@@ -16,15 +16,11 @@ pub struct Palette {
 }
 
 impl Palette {
-    /// The colours of Pascal VOC. Without a background, row 0 is a class and must not be black, so colours move on by
-    /// one.
+    /// Black for the background, and for each class a colour that is far from those of the classes before it.
     pub fn new(classes: &Classes) -> Self {
-        let shift = u16::from(!classes.has_background());
-        let rows = classes.rows().len() as u16;
-        Self {
-            classes: classes.clone(),
-            colors: (0..rows).map(|row| voc_color(ClassId(row + shift))).collect(),
-        }
+        let background = classes.has_background().then_some([0; 3]);
+        let colors = background.into_iter().chain((0..).map(class_color));
+        Self { classes: classes.clone(), colors: colors.take(classes.rows().len()).collect() }
     }
 
     /// The same with the colours that were chosen for classes of a pack.
@@ -85,7 +81,7 @@ mod tests {
         let with = Palette::new(&Classes::new(&["background", "cow"], &["duck"]).unwrap());
         assert_eq!(
             (with.background(), with.color(0), hex(with.color(1))),
-            (Some(0), [0; 3], "#800000".into())
+            (Some(0), [0; 3], "#e9a012".into())
         );
         let without = Palette::new(&Classes::new(&["grass", "cow"], &["duck"]).unwrap());
         assert_eq!((without.background(), without.color(0)), (None, with.color(1)));

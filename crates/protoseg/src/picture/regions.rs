@@ -5,10 +5,10 @@ use protoseg_data::{
     region::Region,
     rle::{encode_runs, pack_runs},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// All pixels of one class in one image, as COCO describes a region.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClassRegion {
     /// Row of the class.

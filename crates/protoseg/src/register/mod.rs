@@ -242,13 +242,7 @@ impl Model {
 
     /// What registration keeps of a support whose features (`[1, d, h, w]`) are known. `labels` are the image's: rows of
     /// base classes, and `own` where the class is.
-    pub fn remember(
-        &self,
-        features: Tensor<4>,
-        labels: &RowMap,
-        own: u16,
-        usage: &Usage,
-    ) -> SupportSums {
+    pub fn remember(&self, features: Tensor<4>, labels: &RowMap, own: u16, usage: &Usage) -> SupportSums {
         let [.., height, width] = features.dims();
         let preprocess = self.preprocess();
         let labels = preprocess.grid_label(&preprocess.label(labels), width, height);

@@ -1,9 +1,10 @@
 //! The report of an evaluation: one HTML file with everything in it, for light and dark screens, for paper, and
-//! without a network.
+//! without a network. The gallery of predictions looks the same and lies beside the pictures that it shows.
 //!
 //! Pages are written with `maud`, which escapes every text. The style sheet is the only text that goes in as it is.
 
 mod episodes;
+mod gallery;
 mod pictures;
 mod strips;
 mod tables;
@@ -11,8 +12,11 @@ mod tables;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use protoseg_data::{Benchmark, DataError};
 
-pub use self::episodes::episodes_html;
 use self::strips::Strips;
+pub use self::{
+    episodes::episodes_html,
+    gallery::{Gallery, GalleryImage},
+};
 use crate::{
     evaluate::{Evaluated, EvaluatedImage, Evaluation, Results},
     picture::Palette,

@@ -71,7 +71,12 @@ fn registration_and_prediction() {
     assert_eq!(read, pack);
     read.check(&model).unwrap();
     let bank = read.classifier(&model, &usage).unwrap();
-    assert_close("registered from a pack", &values(bank.rows.vectors.clone()), golden.values("registered"), 1e-5);
+    assert_close(
+        "registered from a pack",
+        &values(bank.rows.vectors.clone()),
+        golden.values("registered"),
+        1e-5,
+    );
 
     let query = tensor::<4>(&golden, "query");
     let features = model.canvas_features(query.clone());

@@ -61,7 +61,8 @@ fn an_imported_checkpoint_scores_as_pytorch_does() {
             .map(|(novel, name)| remember(&model, *novel, &image(name), &label(name)))
             .collect();
         let classifier = model.classifier(&fixture.novel, &sums, &model.usage().unwrap()).unwrap();
-        let rows = assert_close("registered", &values(classifier.rows.vectors), expected.values("registered"), 1e-4);
+        let rows =
+            assert_close("registered", &values(classifier.rows.vectors), expected.values("registered"), 1e-4);
         let mut pack = ClassPack::new(&model);
         for (place, class) in fixture.novel.iter().enumerate() {
             let row = (fixture.base.len() + place) as u16;

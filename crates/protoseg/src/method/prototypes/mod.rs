@@ -152,7 +152,11 @@ impl Prototypes {
         let most = usize::from(u16::MAX);
         if self.base_rows.is_empty() || self.base_rows.contains(&0) || self.rows() >= most {
             let got = format!("{:?}", self.base_rows);
-            return Err(ConfigError::new("base_rows", got, "at least one row per base class, fewer than 65535"));
+            return Err(ConfigError::new(
+                "base_rows",
+                got,
+                "at least one row per base class, fewer than 65535",
+            ));
         }
         if let Some(shrinkage) = self.shrinkage.filter(|value| !(value.is_finite() && *value > 0.0)) {
             return Err(ConfigError::new("shrinkage", shrinkage, "a number above 0"));
@@ -243,7 +247,8 @@ impl PrototypeUsage {
             let pixels = Pixels::new(features, labels);
             let own = pixels.groups(own, own_groups);
             let rest = if has_background { pixels.groups(0, rest_groups) } else { Vec::new() };
-            let beaten_by = if has_background { self.beaten_by(weights, &pixels, &own, &rest) } else { Vec::new() };
+            let beaten_by =
+                if has_background { self.beaten_by(weights, &pixels, &own, &rest) } else { Vec::new() };
             Clusters { own: pixels.pool(&own), rest: pixels.pool(&rest), beaten_by }
         } else {
             Clusters::default()
@@ -273,10 +278,8 @@ impl PrototypeUsage {
             let pooled = pixels.pool(groups);
             pooled.iter().flat_map(|group| group.sum.iter().map(|sum| sum / group.count)).collect()
         };
-        let rows = vec![
-            weights.base.val().slice_dim(0, 0..background),
-            tensor([means(own), means(rest)].concat()),
-        ];
+        let rows =
+            vec![weights.base.val().slice_dim(0, 0..background), tensor([means(own), means(rest)].concat())];
         let rows = unit(Tensor::cat(rows, 0));
         let count = rows.dims()[0];
         let values: Vec<f32> = members.iter().flat_map(|&pixel| pixels.at(pixel)).copied().collect();
@@ -299,7 +302,8 @@ impl PrototypeUsage {
         n_novel: usize,
         supports: &[SupportSums],
     ) -> Result<Rows, usize> {
-        let mut rows = rows::register(&self.settings, weights, n_base, n_novel, supports, self.is_whitened())?;
+        let mut rows =
+            rows::register(&self.settings, weights, n_base, n_novel, supports, self.is_whitened())?;
         if let Some((usage, head)) = self.head(weights) {
             let dim = weights.base.val().dims()[1];
             let supports = head_sums(supports, dim);
@@ -334,10 +338,8 @@ impl PrototypeUsage {
         let device = features.device();
         let pixels = features.swap_dims(1, 2).swap_dims(2, 3).reshape([batch * positions, dim]);
         let pixels = unit(weights.space(pixels, self.is_whitened()));
-        let cosines: Vec<f32> = pixels
-            .matmul(rows.vectors.clone().transpose())
-            .try_into_vec_as()
-            .expect("features are f32");
+        let cosines: Vec<f32> =
+            pixels.matmul(rows.vectors.clone().transpose()).try_into_vec_as().expect("features are f32");
         let classes = rows.n_classes();
         let mut scores = vec![0.0; batch * positions * classes];
         let lines = cosines.par_chunks(rows.owners.len() * width);
@@ -381,7 +383,8 @@ impl Pixels {
     /// The pixels with a label, in at most `count` groups of similar ones.
     fn groups(&self, label: u16, count: usize) -> Vec<Vec<usize>> {
         debug_assert_ne!(label, IGNORE);
-        let members: Vec<usize> = (0..self.labels.len()).filter(|&pixel| self.labels[pixel] == label).collect();
+        let members: Vec<usize> =
+            (0..self.labels.len()).filter(|&pixel| self.labels[pixel] == label).collect();
         if count == 0 {
             return Vec::new();
         }

@@ -32,7 +32,8 @@ pub(super) fn register(
         let count = rows.len() / dim;
         weights.space(Tensor::from_data(TensorData::new(rows, [count, dim]), &device), whitened)
     };
-    let of = |index: usize| supports.iter().filter(move |support| usize::from(support.novel) == n_base + index);
+    let of =
+        |index: usize| supports.iter().filter(move |support| usize::from(support.novel) == n_base + index);
 
     let mut rows = Builder::default();
     for index in 0..n_novel {
@@ -55,7 +56,8 @@ pub(super) fn register(
     }
     if settings.has_background {
         for index in 0..n_novel {
-            let rest: Vec<f32> = of(index).flat_map(|support| &support.clusters.rest).flat_map(mean).collect();
+            let rest: Vec<f32> =
+                of(index).flat_map(|support| &support.clusters.rest).flat_map(mean).collect();
             if !rest.is_empty() {
                 let rest = space(rest);
                 let claimed = rows.claimed(&rest, n_base + index);
@@ -143,7 +145,8 @@ impl Builder {
 
     fn finish(mut self) -> Rows {
         self.parts.sort_by_key(|(class, _)| *class);
-        let owners = self.parts.iter().flat_map(|(class, rows)| vec![*class as u16; rows.dims()[0]]).collect();
+        let owners =
+            self.parts.iter().flat_map(|(class, rows)| vec![*class as u16; rows.dims()[0]]).collect();
         let vectors = Tensor::cat(self.parts.into_iter().map(|(_, rows)| rows).collect(), 0);
         Rows { vectors, owners, head: None }
     }

@@ -107,9 +107,6 @@ pub mod fake {
 
 #[cfg(test)]
 mod tests {
-    use protoseg_core::ClassId;
-    use protoseg_data::palette::voc_color;
-
     use super::{fake::shown, *};
 
     #[test]
@@ -119,15 +116,17 @@ mod tests {
         let sheet = draw(3, &samples, &classes).unwrap();
         assert_eq!((sheet.width, sheet.height), (976, HEAD + 225 + 300 + 2 * (CAPTION + GAP) + 24 + MARGIN));
         let count = |color: [u8; 3]| sheet.data.chunks_exact(3).filter(|pixel| **pixel == color).count();
-        assert!(count(voc_color(ClassId(1))) > 200 && count(voc_color(ClassId(2))) > 200);
-        assert_eq!(count(voc_color(ClassId(3))), 0, "a class that does not occur is not in the legend");
+        let color = |row: u16| Palette::new(&classes).color(row);
+        assert!(count(color(1)) > 200 && count(color(2)) > 200);
+        assert_eq!(count(color(3)), 0, "a class that does not occur is not in the legend");
     }
 
     #[test]
     fn without_a_background_the_first_class_has_a_colour() {
         let classes = Classes::new(&["grass", "cow", "boat"], &[]).unwrap();
         let sheet = draw(1, &[shown("a", 50, 50)], &classes).unwrap();
-        let chips = sheet.data.chunks_exact(3).filter(|pixel| **pixel == voc_color(ClassId(1))).count();
+        let color = Palette::new(&classes).color(1);
+        let chips = sheet.data.chunks_exact(3).filter(|pixel| **pixel == color).count();
         assert!(chips > 200);
     }
 }

@@ -1,0 +1,275 @@
+//! What runs wrote into a folder: a line for the settings, then one for each image that is done.
+//!
+//! The lines are written as images are finished, so they survive whatever ends a run. `--resume` finds there what is
+//! left to do, and `--force` which files it may delete.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::{Component, Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::UNIX_EPOCH,
+};
+
+use anyhow::{Result, bail};
+use protoseg::{picture::ClassRegion, prediction::Area};
+use protoseg_data::{DataError, write_atomic};
+use serde::{Deserialize, Serialize};
+
+use crate::output::{masks::FOLDERS, quoted};
+
+const FILE: &str = ".protoseg-predict.jsonl";
+pub const SUMMARY_FILE: &str = "predictions.json";
+pub const COCO_FILE: &str = "coco.json";
+pub const GALLERY_FILE: &str = "index.html";
+/// Files of a whole folder.
+const FOLDER_FILES: [&str; 3] = [SUMMARY_FILE, COCO_FILE, GALLERY_FILE];
+
+/// Everything that results depend on, besides the images.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    pub schema: String,
+    /// Fingerprints.
+    pub model: String,
+    pub pack: Option<String>,
+    /// Which parts of the method act, and how.
+    pub usage: String,
+    /// Overlap of the tiles.
+    pub tiles: Option<f64>,
+    pub abstain: Option<f64>,
+    pub write: Vec<String>,
+}
+
+impl Settings {
+    pub const SCHEMA: &str = "protoseg.predict.ledger/1";
+
+    /// The first thing in which two differ.
+    fn difference(&self, other: &Self) -> Option<&'static str> {
+        let differences = [
+            (self.schema != other.schema, "version of protoseg"),
+            (self.model != other.model, "model"),
+            (self.pack != other.pack, "--pack"),
+            (self.usage != other.usage, "way to use the model (such as --preset)"),
+            (self.tiles != other.tiles, "--tile or --overlap"),
+            (self.abstain != other.abstain, "--abstain"),
+            (self.write != other.write, "--write"),
+        ];
+        differences.into_iter().find_map(|(differs, what)| differs.then_some(what))
+    }
+}
+
+/// An image that is done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub name: String,
+    /// As the user wrote it.
+    pub image: PathBuf,
+    pub source: Source,
+    pub width: usize,
+    pub height: usize,
+    /// Of the network and the classifier.
+    pub seconds: f64,
+    pub classes: Vec<Area>,
+    /// Pixels without a class.
+    pub abstained: u64,
+    /// As seen from the folder.
+    pub files: Vec<PathBuf>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<ClassRegion>,
+}
+
+impl Record {
+    /// Whether all files are there, made of the image as it is now.
+    pub fn is_complete(&self, folder: &Path) -> bool {
+        self.files.iter().all(|file| folder.join(file).is_file())
+            && Source::of(&self.source.path) == self.source
+    }
+}
+
+/// Where an image came from, and how to see that it changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    pub path: PathBuf,
+    bytes: u64,
+    /// Nanoseconds since 1970.
+    modified: u64,
+}
+
+impl Source {
+    /// Of a file as it is now. What cannot be asked stays empty.
+    pub fn of(path: &Path) -> Self {
+        let about = fs::metadata(path).ok();
+        let modified =
+            about.as_ref().and_then(|about| about.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+        Self {
+            path: path.canonicalize().unwrap_or_else(|_| path.to_path_buf()),
+            bytes: about.map_or(0, |about| about.len()),
+            modified: modified.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0)),
+        }
+    }
+}
+
+/// Whether a run wrote results into a folder.
+pub fn has_results(folder: &Path) -> bool {
+    folder.join(FILE).exists() || folder.join(SUMMARY_FILE).exists()
+}
+
+/// What earlier runs left in a folder.
+#[derive(Debug)]
+pub struct Earlier {
+    settings: Settings,
+    records: Vec<Record>,
+}
+
+impl Earlier {
+    /// Nothing if there was no earlier run. A last line that was cut short does not count.
+    pub fn read(folder: &Path) -> Result<Option<Self>> {
+        let path = folder.join(FILE);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => bail!("cannot read `{}`: {error}", path.display()),
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let mut lines = text.lines();
+        let settings = lines.next().and_then(|line| serde_json::from_str(line).ok());
+        let Some(settings) = settings else {
+            bail!(
+                "`{}` is not from this version of protoseg\nhint: choose another folder with -o",
+                path.display()
+            );
+        };
+        let mut records: Vec<Record> = Vec::new();
+        for record in lines.filter_map(|line| serde_json::from_str::<Record>(line).ok()) {
+            // An image that was done again.
+            records.retain(|earlier| earlier.name != record.name);
+            records.push(record);
+        }
+        Ok(Some(Self { settings, records }))
+    }
+
+    /// The images that are done, if the run had the same settings.
+    pub fn resume(self, folder: &Path, settings: &Settings) -> Result<Vec<Record>> {
+        if let Some(what) = self.settings.difference(settings) {
+            bail!(
+                "the results in `{}` were made with another {what}\n\
+                 hint: repeat the command that made them, or replace them with --force",
+                folder.display()
+            );
+        }
+        Ok(self.records)
+    }
+
+    /// Deletes the files of the run, and folders that are empty without them. Nothing else: a file that the list names
+    /// must be where results go.
+    pub fn clear(&self, folder: &Path) -> Result<()> {
+        let Ok(root) = folder.canonicalize() else { return Ok(()) };
+        let of_images = self.records.iter().flat_map(|record| &record.files).filter(|file| is_result(file));
+        let of_folder = FOLDER_FILES.iter().chain([&FILE]).map(Path::new);
+        for file in of_images.map(PathBuf::as_path).chain(of_folder) {
+            let path = root.join(file);
+            // A link to elsewhere is not followed.
+            let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+            if parent.is_none_or(|parent| !parent.starts_with(&root)) {
+                continue;
+            }
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => bail!(
+                    "cannot delete `{}`: {error}\nhint: check the folder's permissions",
+                    folder.join(file).display()
+                ),
+                _ => {}
+            }
+            // Fails, as it should, for folders that hold something.
+            let above = Path::new(file).ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+            above.take_while(|above| fs::remove_dir(root.join(above)).is_ok()).for_each(drop);
+        }
+        Ok(())
+    }
+}
+
+fn is_result(file: &Path) -> bool {
+    let mut parts = file.components();
+    let in_folder =
+        matches!(parts.next(), Some(Component::Normal(first)) if FOLDERS.iter().any(|kind| first == *kind));
+    in_folder && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// The list of this run.
+pub struct Ledger {
+    path: PathBuf,
+    settings: Settings,
+    kept: Vec<Record>,
+    /// Made with the first image.
+    file: Mutex<Option<File>>,
+}
+
+impl Ledger {
+    /// Goes on after images that are done already.
+    pub fn new(folder: &Path, settings: Settings, kept: Vec<Record>) -> Self {
+        Self { path: folder.join(FILE), settings, kept, file: Mutex::new(None) }
+    }
+
+    /// The images that were done before.
+    pub fn kept(&self) -> &[Record] {
+        &self.kept
+    }
+
+    /// Adds an image that is done.
+    pub fn push(&self, record: &Record) -> Result<(), DataError> {
+        let writing = |source| DataError::Write { path: self.path.clone(), source };
+        let line = |value: serde_json::Result<String>| value.map_err(io::Error::from).map_err(writing);
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if file.is_none() {
+            let mut text = line(serde_json::to_string(&self.settings))? + "\n";
+            for record in &self.kept {
+                text += &(line(serde_json::to_string(record))? + "\n");
+            }
+            write_atomic(&self.path, text.as_bytes())?;
+            *file = Some(OpenOptions::new().append(true).open(&self.path).map_err(writing)?);
+        }
+        let record = line(serde_json::to_string(record))? + "\n";
+        file.as_mut().map_or(Ok(()), |file| file.write_all(record.as_bytes())).map_err(writing)
+    }
+}
+
+/// Refuses to write where results or files of others are, unless told to.
+pub fn refuse_overwrite(folder: &Path) -> Result<()> {
+    if has_results(folder) {
+        bail!(
+            "`{}` has results already\n\
+             hint: go on with --resume, replace them with --force, or choose another folder with -o",
+            folder.display()
+        );
+    }
+    match FOLDER_FILES.iter().map(|file| folder.join(file)).find(|file| file.exists()) {
+        Some(file) => bail!(
+            "`{}` is there already\nhint: choose another folder with -o, or overwrite it with --force",
+            file.display()
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The command that was run, with `--resume`.
+pub fn resume_command() -> String {
+    let args = std::env::args_os().skip(1).filter(|arg| arg != "--force" && arg != "--resume");
+    let args: Vec<String> = args.map(|arg| quoted(Path::new(&arg))).collect();
+    format!("protoseg {} --resume", args.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_where_results_go_may_be_deleted() {
+        for file in ["index/a.png", "gallery/input/inner/b.jpg", "probability/a/003-duck.png"] {
+            assert!(is_result(Path::new(file)), "{file}");
+        }
+        for file in ["a.png", "/etc/passwd", "index/../../a.png", "../index/a.png", "photos/a.png", ""] {
+            assert!(!is_result(Path::new(file)), "{file}");
+        }
+    }
+}

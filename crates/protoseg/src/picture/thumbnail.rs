@@ -1,0 +1,83 @@
+//! Small pictures for pages.
+
+use protoseg_core::Image;
+
+/// The sum of the weights of an area, along each axis. Products of two of them and a value fit into 32 bits.
+const WHOLE: u32 = 1 << 11;
+
+/// A picture whose longer side is at most `side`. Smaller pictures stay as they are. Each pixel is the mean of the area
+/// that it stands for.
+pub(crate) fn thumbnail(picture: &Image, side: usize) -> Image {
+    let longer = picture.width.max(picture.height);
+    if longer <= side {
+        return picture.clone();
+    }
+    let fit = |length: usize| ((length * side + longer / 2) / longer).max(1);
+    let (width, height) = (fit(picture.width), fit(picture.height));
+    let across = areas(picture.width, width);
+    let mut data = Vec::with_capacity(3 * width * height);
+    let mut sums = vec![0u32; 3 * picture.width];
+    for (top, weights) in areas(picture.height, height) {
+        sums.fill(0);
+        let rows = picture.data[3 * picture.width * top..].chunks_exact(3 * picture.width);
+        for (row, weight) in rows.zip(weights) {
+            sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += weight * u32::from(value));
+        }
+        for (left, weights) in &across {
+            let mut pixel = [WHOLE * WHOLE / 2; 3];
+            for (sums, weight) in sums[3 * left..].chunks_exact(3).zip(weights) {
+                pixel.iter_mut().zip(sums).for_each(|(pixel, sum)| *pixel += weight * sum);
+            }
+            data.extend(pixel.map(|value| (value / (WHOLE * WHOLE)) as u8));
+        }
+    }
+    Image::new(width, height, data)
+}
+
+/// For each of `to` pixels, the first of the `from` pixels that it covers, and their weights.
+fn areas(from: usize, to: usize) -> Vec<(usize, Vec<u32>)> {
+    let area = |at: usize| {
+        let (start, end) = (at * from, (at + 1) * from);
+        let first = start / to;
+        let pixels = first..end.div_ceil(to);
+        // Counted in `to`ths of a pixel; rounding the sums so far makes the weights add up.
+        let upto =
+            |edge: usize| ((edge.clamp(start, end) - start) as u64 * u64::from(WHOLE) / from as u64) as u32;
+        (first, pixels.map(|pixel| upto((pixel + 1) * to) - upto(pixel * to)).collect())
+    };
+    (0..to).map(area).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thumbnail_keeps_shape_and_colour_and_never_grows() {
+        let half = |width: usize, height: usize| {
+            let pixel = |at: usize| if at % width < width / 2 { [200, 40, 0] } else { [0, 80, 255] };
+            Image::new(width, height, (0..width * height).flat_map(pixel).collect())
+        };
+        for (width, height) in [(1000, 500), (4001, 2000), (130, 65)] {
+            let small = thumbnail(&half(width, height), 100);
+            assert_eq!((small.width, small.height), (100, 50), "{width} x {height}");
+            assert_eq!((&small.data[..3], &small.data[297..300]), (&[200, 40, 0][..], &[0, 80, 255][..]));
+        }
+        assert_eq!(thumbnail(&half(40, 20), 100), half(40, 20));
+        let line = thumbnail(&half(5000, 1), 100);
+        assert_eq!((line.width, line.height), (100, 1));
+    }
+
+    #[test]
+    fn pixels_are_means_of_their_areas() {
+        let column =
+            |values: &[u8]| Image::new(1, values.len(), values.iter().flat_map(|&v| [v; 3]).collect());
+        assert_eq!(thumbnail(&column(&[0, 100, 200, 100]), 2), column(&[50, 150]));
+        // Two thirds of a pixel and one third of the next.
+        assert_eq!(thumbnail(&column(&[0, 90, 180]), 2), column(&[30, 150]));
+        for (from, to) in [(500, 320), (4001, 320), (7, 3), (100_000, 320)] {
+            assert!(areas(from, to).iter().all(|(_, weights)| weights.iter().sum::<u32>() == WHOLE));
+            assert!(areas(from, to).iter().all(|(first, weights)| first + weights.len() <= from));
+        }
+    }
+}
