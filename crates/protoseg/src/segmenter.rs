@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
-use protoseg_core::{Classes, Image, ScoreGrid, ScoreMap, Tiling};
+use protoseg_core::{Classes, GridPlacement, Image, ScoreGrid, ScoreMap, Tiling};
 use protoseg_data::{Progress, quiet};
 
 use crate::{
     bridge::transposed,
     class_pack::ClassPack,
-    method::Usage,
+    method::{Seen, Usage},
     model::Model,
-    nn::upsample,
+    nn::{resize_centred, upsample},
     picture::Palette,
     prediction::Prediction,
     register::{Classifier, RegisterError},
@@ -176,7 +176,17 @@ impl Segmenter {
 
     /// Scores on the grid of the features (`[1, d, h, w]`).
     pub fn grid(&self, features: Tensor<4>) -> ScoreGrid {
-        let scores = self.grid_scores(features);
+        self.grid_of(&self.look(features))
+    }
+
+    /// What its usage needs of the features (`[1, d, h, w]`): computed once for all segmenters of the same usage.
+    pub(crate) fn look(&self, features: Tensor<4>) -> Seen {
+        self.usage.look(self.model.network(), features)
+    }
+
+    /// Scores on the grid of what [`Self::look`] has seen.
+    pub(crate) fn grid_of(&self, seen: &Seen) -> ScoreGrid {
+        let scores = self.grid_scores(seen);
         let [_, classes, height, width] = scores.dims();
         let scores = transposed(scores.reshape([classes, height * width]));
         ScoreGrid::new(classes, height, width, scores)
@@ -192,12 +202,16 @@ impl Segmenter {
     /// `[batch, classes, size, size]`.
     pub fn scores_of(&self, canvas: Tensor<4>) -> Tensor<4> {
         let [_, _, height, width] = canvas.dims();
-        upsample(self.grid_scores(self.model.canvas_features(canvas)), [height, width])
+        let scores = self.grid_scores(&self.look(self.model.canvas_features(canvas)));
+        match self.model.preprocess().grid {
+            GridPlacement::Corners => upsample(scores, [height, width]),
+            GridPlacement::Centres => resize_centred(scores, [height, width]),
+        }
     }
 
-    /// Scores of every position of features `[batch, d, h, w]`: `[batch, classes, h, w]`.
-    fn grid_scores(&self, features: Tensor<4>) -> Tensor<4> {
+    /// Scores of every position: `[batch, classes, h, w]`.
+    fn grid_scores(&self, seen: &Seen) -> Tensor<4> {
         let Classifier { rows, classes } = &self.classifier;
-        self.usage.score(self.model.network(), classes.n_base(), rows, features)
+        self.usage.score(self.model.network(), classes.n_base(), rows, seen)
     }
 }

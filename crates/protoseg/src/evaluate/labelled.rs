@@ -78,8 +78,9 @@ pub fn evaluate_labelled(
         progress(done, queries.len());
         let (image, truth) = benchmark.load_rows(query, &remap)?;
         let features = model.features(&image);
+        let seen = before.look(features);
         let predicted = [&before, &after].map(|segmenter| {
-            let grid = segmenter.grid(features.clone());
+            let grid = segmenter.grid_of(&seen);
             ScoreMap::on_canvas(grid, model.preprocess(), image.width, image.height).labels()
         });
         counts[0].add(&base_only(&truth, n_base), &predicted[0]);

@@ -21,7 +21,7 @@ pub use results::{ResultRow, Results};
 pub use taught::{TaughtResults, TaughtRow, evaluate_taught};
 
 use self::draw::{Draw, Memory};
-use crate::{model::Model, segmenter::Segmenter};
+use crate::{method::Seen, model::Model, segmenter::Segmenter};
 
 /// What an evaluation came to.
 #[derive(Clone, Debug)]
@@ -126,15 +126,21 @@ pub fn evaluate(
         let (image, truth) = benchmark.load_rows(query, &remap)?;
         let features = model.features(&image);
         let mut seen_before = Vec::new();
-        for (segmenter, counts) in &mut before {
-            let grid = segmenter.grid(features.clone());
+        // Segmenters of one usage share what it sees.
+        let seen: Vec<Seen> = before.iter().map(|(segmenter, _)| segmenter.look(features.clone())).collect();
+        for ((segmenter, counts), seen) in before.iter_mut().zip(&seen) {
+            let grid = segmenter.grid_of(seen);
             let target = lookup::target(&labelled::base_only(&truth, counts.classes()), plan.protocol);
             let labels = lookup::labels(grid, plan.protocol, model.preprocess(), &target);
             counts.add(&target, &labels);
             seen_before.push(labels);
         }
-        let grids: Vec<ScoreGrid> =
-            segmenters.iter().map(|(segmenter, _)| segmenter.grid(features.clone())).collect();
+        let per_usage = segmenters.len() / seen.len().max(1);
+        let grids: Vec<ScoreGrid> = segmenters
+            .iter()
+            .enumerate()
+            .map(|(place, (segmenter, _))| segmenter.grid_of(&seen[place / per_usage]))
+            .collect();
         let target = lookup::target(&truth, plan.protocol);
         let predicted: Vec<RowMap> = grids
             .into_par_iter()

@@ -186,8 +186,8 @@ fn look(
     ignore: &[u16],
 ) {
     let size = protoseg_core::RowMap::new(image.width, image.height, vec![0; image.width * image.height]);
-    let grids: Vec<ScoreGrid> =
-        lessons.iter().map(|lesson| lesson.segmenter.grid(features.clone())).collect();
+    let Some(seen) = lessons.first().map(|lesson| lesson.segmenter.look(features)) else { return };
+    let grids: Vec<ScoreGrid> = lessons.iter().map(|lesson| lesson.segmenter.grid_of(&seen)).collect();
     lessons.par_iter_mut().zip(grids).filter(|(lesson, _)| !lesson.taught_by.contains(&query)).for_each(
         |(lesson, grid)| {
             let labels = lookup::labels(grid, Protocol::Exact, model.preprocess(), &size);

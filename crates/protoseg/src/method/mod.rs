@@ -51,7 +51,7 @@ pub use batch::{ClassLabels, Episodes, Images, TrainingBatch};
 pub use episodic::{Encoded, Episodic, Frozen, Maps};
 pub use fed::Fed;
 pub use systems::{FEW_SHOT_NAMES, few_shot};
-pub use usage::{Rows, Usage};
+pub use usage::{Rows, Seen, Usage};
 pub use vision::Vision;
 
 use self::{

@@ -4,7 +4,11 @@
 use burn::tensor::Tensor;
 use protoseg_core::RowMap;
 
-use super::{capl, prototypes::PrototypeUsage, support_sums::SupportSums};
+use super::{
+    capl,
+    prototypes::{Looked, PrototypeUsage},
+    support_sums::SupportSums,
+};
 use crate::network::Network;
 
 /// The parts of a method that act, and how.
@@ -15,6 +19,15 @@ pub enum Usage {
     Capl(capl::Usage),
     /// Of prototypes without training.
     Prototypes(PrototypeUsage),
+}
+
+/// What a usage has seen of an image.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// Its features.
+    Features(Tensor<4>),
+    /// What prototypes are compared with.
+    Prototypes(Looked),
 }
 
 /// What the pixels of an image are compared with.
@@ -87,11 +100,27 @@ impl Usage {
         }
     }
 
-    /// Scores `[batch, classes, h, w]` of features `[batch, d, h, w]`.
-    pub fn score(&self, network: &Network, n_base: usize, rows: &Rows, features: Tensor<4>) -> Tensor<4> {
+    /// What of features `[batch, d, h, w]` every classifier of this usage needs: computed once, scored by many.
+    pub fn look(&self, network: &Network, features: Tensor<4>) -> Seen {
         match self {
-            Self::Capl(usage) => usage.score(network.method.capl(), n_base, rows.vectors.clone(), features),
-            Self::Prototypes(usage) => usage.score(network.method.prototypes(), n_base, rows, features),
+            Self::Capl(_) => Seen::Features(features),
+            Self::Prototypes(usage) => Seen::Prototypes(usage.look(network.method.prototypes(), features)),
+        }
+    }
+
+    /// Scores `[batch, classes, h, w]` of what this usage has seen.
+    ///
+    /// # Panics
+    /// If it was seen by a usage of another method.
+    pub fn score(&self, network: &Network, n_base: usize, rows: &Rows, seen: &Seen) -> Tensor<4> {
+        match (self, seen) {
+            (Self::Capl(usage), Seen::Features(features)) => {
+                usage.score(network.method.capl(), n_base, rows.vectors.clone(), features.clone())
+            }
+            (Self::Prototypes(usage), Seen::Prototypes(looked)) => {
+                usage.score(network.method.prototypes(), n_base, rows, looked)
+            }
+            _ => panic!("seen by a usage of another method"),
         }
     }
 

@@ -312,6 +312,17 @@ impl PrototypeUsage {
         Ok(rows)
     }
 
+    /// What of features `[batch, d, h, w]` every classifier of this usage needs.
+    pub(super) fn look(&self, weights: &PrototypesWeights, features: Tensor<4>) -> Looked {
+        let [batch, dim, height, width] = features.dims();
+        let head = self.head(weights).map(|(_, head)| head.features(features.clone()));
+        let pixels = (self.answer != Answer::Head).then(|| {
+            let pixels = features.swap_dims(1, 2).swap_dims(2, 3).reshape([batch * height * width, dim]);
+            unit(weights.space(pixels, self.is_whitened()))
+        });
+        Looked { size: [batch, height, width], pixels, head }
+    }
+
     /// Scores `[batch, classes, h, w]`. Scores are logarithms of what a softmax makes of them, so those of a product are
     /// sums.
     pub(super) fn score(
@@ -319,45 +330,51 @@ impl PrototypeUsage {
         weights: &PrototypesWeights,
         n_base: usize,
         rows: &Rows,
-        features: Tensor<4>,
+        looked: &Looked,
     ) -> Tensor<4> {
-        let head = self.head(weights).zip(rows.head.clone()).map(|((usage, head), rows)| {
-            usage.score(&head.capl, n_base, rows, head.features(features.clone()))
-        });
-        match (self.answer, head) {
-            (Answer::Head, Some(head)) => head,
-            (_, Some(head)) => head + self.cosines(weights, rows, features),
-            (_, None) => self.cosines(weights, rows, features),
+        let parts = self.head(weights).zip(rows.head.clone()).zip(looked.head.clone());
+        let head = parts.map(|(((usage, head), rows), features)| usage.score(&head.capl, n_base, rows, features));
+        let cosines = looked.pixels.clone().map(|pixels| cosines(pixels, looked.size, rows));
+        match (head, cosines) {
+            (Some(head), Some(cosines)) => head + cosines,
+            (Some(scores), None) | (None, Some(scores)) => scores,
+            (None, None) => unreachable!("an answer has a part"),
         }
     }
+}
 
-    /// Scores `[batch, classes, h, w]`: [`SCALE`] times the cosine with the class's best row.
-    fn cosines(&self, weights: &PrototypesWeights, rows: &Rows, features: Tensor<4>) -> Tensor<4> {
-        let [batch, dim, height, width] = features.dims();
-        let positions = height * width;
-        let device = features.device();
-        let pixels = features.swap_dims(1, 2).swap_dims(2, 3).reshape([batch * positions, dim]);
-        let pixels = unit(weights.space(pixels, self.is_whitened()));
-        let cosines: Vec<f32> =
-            pixels.matmul(rows.vectors.clone().transpose()).try_into_vec_as().expect("features are f32");
-        let classes = rows.n_classes();
-        let mut scores = vec![0.0; batch * positions * classes];
-        let lines = cosines.par_chunks(rows.owners.len() * width);
-        scores.par_chunks_mut(classes * width).zip(lines).for_each(|(scores, cosines)| {
-            let pixels = scores.chunks_exact_mut(classes).zip(cosines.chunks_exact(rows.owners.len()));
-            for (scores, cosines) in pixels {
-                scores.fill(-1.0f32);
-                for (&owner, &cosine) in rows.owners.iter().zip(cosines) {
-                    let best = &mut scores[usize::from(owner)];
-                    *best = best.max(cosine);
-                }
-                scores.iter_mut().for_each(|score| *score *= SCALE);
+/// What every classifier of one usage needs of an image.
+#[derive(Clone, Debug)]
+pub struct Looked {
+    /// Batch, height and width of the grid.
+    size: [usize; 3],
+    /// In the space that they are compared in, at unit length, `[positions, d]`; not for the head alone.
+    pixels: Option<Tensor<2>>,
+    /// The head's features, if it takes part.
+    head: Option<Tensor<4>>,
+}
+
+/// Scores `[batch, classes, h, w]`: [`SCALE`] times the cosine with the class's best row.
+fn cosines(pixels: Tensor<2>, [batch, height, width]: [usize; 3], rows: &Rows) -> Tensor<4> {
+    let device = pixels.device();
+    let cosines = pixels.matmul(rows.vectors.clone().transpose());
+    let cosines: Vec<f32> = cosines.try_into_vec_as().expect("features are f32");
+    let (classes, count) = (rows.n_classes(), rows.owners.len());
+    let mut scores = vec![0.0; batch * height * width * classes];
+    let lines = cosines.par_chunks(count * width);
+    scores.par_chunks_mut(classes * width).zip(lines).for_each(|(scores, cosines)| {
+        for (scores, cosines) in scores.chunks_exact_mut(classes).zip(cosines.chunks_exact(count)) {
+            scores.fill(-1.0f32);
+            for (&owner, &cosine) in rows.owners.iter().zip(cosines) {
+                let best = &mut scores[usize::from(owner)];
+                *best = best.max(cosine);
             }
-        });
-        let scores = TensorData::new(scores, [batch, positions, classes]);
-        let scores = Tensor::<3>::from_data(scores, &device).swap_dims(1, 2);
-        scores.reshape([batch, classes, height, width])
-    }
+            scores.iter_mut().for_each(|score| *score *= SCALE);
+        }
+    });
+    let scores = TensorData::new(scores, [batch, height * width, classes]);
+    let scores = Tensor::<3>::from_data(scores, &device).swap_dims(1, 2);
+    scores.reshape([batch, classes, height, width])
 }
 
 /// Features of one image, pixel by pixel, with their labels.
