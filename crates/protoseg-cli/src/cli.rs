@@ -120,9 +120,14 @@ pub struct New {
 /// Teach a model new classes from a few labelled images each, and save them as a class pack
 ///
 /// Each class needs at least one support: an image and a mask. A mask is a PNG of the same size. It is black with the
-/// class in white or any other single colour, or it holds ids (gray or palette), one of which is the class. The other
-/// pixels count as unlabelled. If a mask also labels the model's own classes (`base_labels` in a --supports file),
-/// the supports refine those classes too (SCE).
+/// class in white or any other single colour, or it holds ids (gray or palette), one of which is the class. Soft edges
+/// are cut at half. The other pixels count as unlabelled. If a mask also labels the model's own classes (`base_labels`
+/// in a --supports file), the supports refine those classes too (SCE).
+///
+/// A cut-out (an image with transparent parts) needs no mask. A box (IMAGE:box=LEFT,TOP,WIDTH,HEIGHT, in pixels) or a
+/// scribble over a part of the class (IMAGE:scribble=MASK) is a weak mask: quick to make, but it teaches less.
+///
+/// Paths may contain commas and colons: --class is split where the parts are existing files.
 ///
 /// A class pack is a small file. If it exists already, the classes are added to it. Classes can be added, removed and
 /// merged in any order; the result is the same as registering all of them at once.
@@ -130,6 +135,8 @@ pub struct New {
 #[command(after_help = "Examples:\n  \
     protoseg register --model model.safetensors --class duck=a.jpg:a_mask.png,b.jpg:b_mask.png -o my.pack\n  \
     protoseg register --model model.safetensors --class duck=photos/duck --class swan=swans.txt -o my.pack\n  \
+    protoseg register --model model.safetensors --class duck=cutout.png,c.jpg:box=40,25,120,90 --add -o my.pack\n  \
+    protoseg register --model model.safetensors --data labelme-folder -o my.pack\n  \
     protoseg register --model model.safetensors --supports supports.json -o my.pack\n  \
     protoseg register --model model.safetensors --coco instances.json --images photos -o my.pack\n  \
     protoseg register --model model.safetensors --data msrc --root DIR --fold 0 --shots 5 --seed 123 -o my.pack\n  \
@@ -138,12 +145,12 @@ pub struct Register {
     /// Model file [default: the model in the box]
     #[arg(long, value_name = "MODEL")]
     pub model: Option<PathBuf>,
-    /// A class and its supports: IMAGE:MASK pairs, a folder of images and masks, or a .txt list with one pair per
-    /// line
+    /// A class and its supports: IMAGE:MASK, a cut-out, IMAGE:box=X,Y,W,H, IMAGE:scribble=MASK, a folder of images and
+    /// masks, or a .txt list with one pair per line
     #[arg(long, value_name = "NAME=PATHS", num_args = 1.., help_heading = "Supports")]
     pub class: Vec<String>,
-    /// A JSON array of {"class", "image", "mask", "value", "base_labels"}; the last two are optional. With --data: a
-    /// list written by `protoseg data supports`
+    /// A JSON array of {"class", "image", "mask", "value", "base_labels"}; the last two are optional, and `mask` may be
+    /// `box` or `scribble` instead. With --data: a list written by `protoseg data supports`
     #[arg(long, value_name = "JSON", help_heading = "Supports")]
     pub supports: Option<PathBuf>,
     /// A COCO instances JSON; every category that the model does not know becomes a class
@@ -152,7 +159,8 @@ pub struct Register {
     /// Folder of the COCO images [default: the folder of the JSON]
     #[arg(long, value_name = "DIR", requires = "coco", help_heading = "Supports")]
     pub images: Option<PathBuf>,
-    /// Data set whose training images the supports are drawn from: a folder, a .toml file or a benchmark's name
+    /// Data set whose training images the supports are drawn from: a folder (LabelMe, YOLO, CVAT, COCO, ...), a .toml
+    /// file or a benchmark's name
     #[arg(long, value_name = "DIR|NAME|TOML", conflicts_with_all = ["class", "coco"], help_heading = "Supports")]
     pub data: Option<String>,
     /// Folder of the benchmark, if --data is a benchmark's name
@@ -161,13 +169,15 @@ pub struct Register {
     /// Register the novel classes of this fold; in a data set without folds, all classes that the model does not know
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Supports")]
     pub fold: usize,
-    /// Number of support images per class with --data; the maximum per class with --coco
+    /// Number of support images per class with --data; the maximum with --coco or without folds [default: 1; without
+    /// folds 10; with --coco all]
     #[arg(long, value_name = "K", help_heading = "Supports")]
     pub shots: Option<usize>,
     /// Random seed for drawing supports
     #[arg(long, default_value_t = 123, help_heading = "Supports")]
     pub seed: u64,
-    /// Minimum number of pixels of its class that a drawn support must have [default: the benchmark's rule]
+    /// Minimum number of pixels of its class that a drawn support must have [default: the benchmark's rule; 1 without
+    /// folds]
     #[arg(long, value_name = "N", help_heading = "Supports")]
     pub min_pixels: Option<u64>,
     /// What the pixels outside a mask are: `background` or `ignore` (unknown) [default: `background` for a model
@@ -177,6 +187,9 @@ pub struct Register {
     /// Class pack to create or to add to
     #[arg(short, long, value_name = "PACK")]
     pub output: PathBuf,
+    /// Give classes that are already in the pack these supports in addition to their own
+    #[arg(long, conflicts_with = "force")]
+    pub add: bool,
     /// Replace classes that are already in the pack
     #[arg(long)]
     pub force: bool,
@@ -650,13 +663,13 @@ pub struct Completions {
     protoseg train --task fs-seg --method pfenet --data pascal-5i --root DIR --init resnet50_v2.pth\n  \
     protoseg train --resume runs/baseline")]
 pub struct Train {
-    /// Recipe; without one, flags and the reference's settings apply
-    #[arg(value_name = "CONFIG.toml")]
+    /// Recipe, or the folder of a data set (as with --data); without a recipe, flags and the reference's settings apply
+    #[arg(value_name = "CONFIG.toml|DIR")]
     pub config: Option<PathBuf>,
     /// Folder of the run [default: runs/ followed by the names of recipe or data set, method and fold]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Continue the interrupted run in this folder with its own settings
+    /// Continue the interrupted run in this folder with its own settings; with a larger --epochs, also a finished one
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "out", "force", "dry_run"])]
     pub resume: Option<PathBuf>,
     #[command(flatten)]
@@ -779,7 +792,7 @@ pub enum Data {
 /// Which data set.
 #[derive(Args)]
 pub struct Source {
-    /// Data set: a folder, a .toml file, or a benchmark's name
+    /// Data set: a folder, a .toml file, YOLO's data.yaml, or a benchmark's name
     #[arg(value_name = "DIR|NAME|TOML")]
     pub source: String,
     /// Folder of the benchmark, if it is given by name [default: a folder of this name in the working directory]
@@ -808,7 +821,7 @@ pub struct Check {
     pub json: bool,
 }
 
-/// Draw a contact sheet of images with their masks on top
+/// Draw a contact sheet of images with their masks on top, their names and a legend
 #[derive(Args)]
 #[command(after_help = "Example:\n  protoseg data show scenes -o scenes.png")]
 pub struct Show {
@@ -949,11 +962,11 @@ pub struct Import {
     pub json: bool,
 }
 
-/// Show what a model file holds: architecture, classes, parameters, cost, preprocessing
+/// Show what a model file holds (architecture, classes, parameters, cost, preprocessing), or the classes in a pack
 #[derive(Args)]
 pub struct Info {
-    /// Model file
-    #[arg(value_name = "MODEL")]
+    /// Model file or class pack
+    #[arg(value_name = "MODEL|PACK")]
     pub model: PathBuf,
     /// Side of the square input for which the cost is counted [default: the model's]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(8..=8192))]

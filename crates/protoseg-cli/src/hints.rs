@@ -25,7 +25,7 @@ pub fn of(error: &anyhow::Error) -> Option<String> {
 fn of_register(error: &RegisterError) -> Option<String> {
     match error {
         RegisterError::Pack(PackError::Twice(_)) => {
-            Some("use --force to replace it, or choose another name".to_string())
+            Some("use --add to give it more supports, --force to replace it, or another name".to_string())
         }
         RegisterError::Pack(error) => of_pack(error),
         RegisterError::Data(error) => of_data(error),
@@ -41,6 +41,9 @@ fn of_train(error: &TrainError) -> Option<String> {
     match error {
         TrainError::Exists { path } => {
             Some(format!("continue it with --resume {}, or choose another --out", quoted(path)))
+        }
+        TrainError::OtherEncoder { arch, expected, .. } => {
+            Some(format!("train with --arch {arch}, or give weights of `{expected}`"))
         }
         TrainError::NoRun { .. } => Some("give --resume the folder that --out named".to_string()),
         TrainError::Diverged { .. } => Some(
@@ -95,6 +98,9 @@ fn of_pack(error: &PackError) -> Option<String> {
         PackError::Format { .. } => Some("make one with `protoseg register`".to_string()),
         PackError::Twice(_) => {
             Some("remove it first with `protoseg classes remove`, or choose another name".to_string())
+        }
+        PackError::BaseName { .. } => {
+            Some("choose another name; `protoseg info` lists the model's classes".to_string())
         }
         _ => None,
     }

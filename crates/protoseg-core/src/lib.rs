@@ -5,6 +5,7 @@ mod augment;
 mod class;
 mod class_table;
 mod confusion;
+mod count;
 mod episode;
 mod fold;
 mod preprocess;
@@ -22,6 +23,7 @@ pub use augment::{Augment, AugmentDraw, CropFit, Cropper};
 pub use class::{Class, ClassError, ClassRole, Classes};
 pub use class_table::{ClassId, ClassTable, ClassTableError, NamedClass};
 pub use confusion::Confusion;
+pub use count::count;
 pub use episode::{
     Episode, EpisodeCounts, EpisodeDraw, EpisodeError, EpisodeList, EpisodeRun, EpisodeScores, EpisodeStyle,
     MIN_EPISODE_PIXELS, NamedEpisode, UnknownEpisodeStyle, draw_episodes,

@@ -56,6 +56,8 @@ impl Benchmark {
             Self::folder(path)
         } else if files::has_ending(path, "toml") {
             spec::open(path)
+        } else if files::has_ending(path, "yaml") || files::has_ending(path, "yml") {
+            Self::without_folds(Box::new(yolo::open_yaml(path, true)?))
         } else {
             let known = BENCHMARKS.map(|name| format!("`{name}`")).join(", ");
             Err(DataError::UnknownSource { got: source.to_string(), known })
@@ -104,8 +106,13 @@ impl Benchmark {
         } else {
             return Err(DataError::UnknownLayout { path: root.to_path_buf(), layouts: LAYOUTS });
         };
-        let folds = vec![Fold::new(boxed.classes(), 0, &[])?];
-        Self::assemble(boxed, folds, None, None)
+        Self::without_folds(boxed)
+    }
+
+    /// A data set of which nothing says which classes are novel.
+    fn without_folds(dataset: Box<dyn Dataset>) -> Result<Self, DataError> {
+        let folds = vec![Fold::new(dataset.classes(), 0, &[])?];
+        Self::assemble(dataset, folds, None, None)
     }
 
     /// A benchmark with the usual rules. Splits that are not given are found by their usual names.
@@ -201,9 +208,7 @@ fn open_coco(root: &Path, scheme: FoldScheme, name: &'static str) -> Result<Benc
     let mut benchmark = match described.is_file() {
         true => spec::open(&described)?,
         false => {
-            let dataset = coco::open("coco-20i", &coco::find_splits(root)?, true)?;
-            let folds = vec![Fold::new(dataset.classes(), 0, &[])?];
-            Benchmark::assemble(Box::new(dataset), folds, None, None)?
+            Benchmark::without_folds(Box::new(coco::open("coco-20i", &coco::find_splits(root)?, true)?))?
         }
     };
     let table = benchmark.dataset.classes();

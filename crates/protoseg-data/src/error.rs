@@ -21,6 +21,11 @@ pub enum DataError {
 
     #[error("cannot decode image `{path}`: {reason}\nhint: {hint}")]
     Decode { path: PathBuf, reason: String, hint: &'static str },
+    #[error(
+        "image `{path}` is {format}, which is not read\nhint: save it as JPEG or PNG: on an iPhone choose `Most Compatible` as camera format, or run `magick {path} {}`",
+        path.with_extension("jpg").display()
+    )]
+    PhoneFormat { path: PathBuf, format: &'static str },
     #[error("image `{path}` is cut short: its end mark is missing\nhint: copy or download it again")]
     Truncated { path: PathBuf },
     #[error(
@@ -52,6 +57,8 @@ pub enum DataError {
     NotAMask { path: PathBuf, reason: String, hint: &'static str },
     #[error("mask `{path}` of class `{class}` {reason}\nhint: {hint}")]
     SupportMask { path: PathBuf, class: String, reason: String, hint: String },
+    #[error("image `{path}` of class `{class}` {reason}\nhint: {hint}")]
+    SupportImage { path: PathBuf, class: String, reason: String, hint: String },
     #[error("labels `{path}`, {shape}: {reason}\nhint: {hint}")]
     BadShape { path: PathBuf, shape: String, reason: String, hint: &'static str },
 
@@ -166,6 +173,7 @@ impl DataError {
             | Self::Write { path, .. }
             | Self::NotText { path }
             | Self::Decode { path, .. }
+            | Self::PhoneFormat { path, .. }
             | Self::Truncated { path }
             | Self::TooLarge { path, .. }
             | Self::FileTooLarge { path, .. }
@@ -176,6 +184,7 @@ impl DataError {
             | Self::NotAMask { path, .. }
             | Self::BadShape { path, .. }
             | Self::SupportMask { path, .. }
+            | Self::SupportImage { path, .. }
             | Self::Labels { path, .. }
             | Self::Line { path, .. }
             | Self::Empty { path, .. }
@@ -208,6 +217,7 @@ impl DataError {
             Self::UnknownId { .. } | Self::UnknownColor { .. } => "unknown-id",
             Self::Read { .. }
             | Self::Decode { .. }
+            | Self::PhoneFormat { .. }
             | Self::Truncated { .. }
             | Self::TooLarge { .. }
             | Self::FileTooLarge { .. } => "unreadable",

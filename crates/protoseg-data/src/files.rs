@@ -9,9 +9,12 @@ use crate::DataError;
 /// Larger files are refused before they fill the memory.
 const MAX_FILE_BYTES: u64 = 4 << 30;
 
-/// The file extensions of pictures that we look for in folders, in lower case.
-const PICTURE_ENDINGS: [&str; 14] =
-    ["jpg", "jpeg", "jpe", "jfif", "png", "bmp", "tif", "tiff", "webp", "gif", "ppm", "pgm", "pbm", "pnm"];
+/// The file extensions of pictures that we look for in folders, in lower case. The last three are not read: they are
+/// found, so that nobody's photos are silently passed over, and refused when they are opened.
+const PICTURE_ENDINGS: [&str; 17] = [
+    "jpg", "jpeg", "jpe", "jfif", "png", "bmp", "tif", "tiff", "webp", "gif", "ppm", "pgm", "pbm", "pnm",
+    "heic", "heif", "avif",
+];
 
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
     let reading = |source| DataError::reading(path, source);

@@ -27,6 +27,7 @@ pub mod spec;
 mod support;
 mod support_files;
 mod support_list;
+mod support_mask;
 
 pub use benchmark::{BENCHMARKS, Benchmark, SPEC_FILE};
 pub use check::{CheckOptions, check};
@@ -39,7 +40,7 @@ pub use loader::{Batch, Epoch, LoadError, Loader, LoaderOptions, LoaderOptionsEr
 pub use memory::peak_memory;
 pub use progress::{Progress, quiet};
 pub use scan::{SplitStats, scan};
-pub use show::{ContactSheet, LegendEntry, SheetOptions, contact_sheet, fit_image};
+pub use show::{ContactSheet, LegendEntry, Place, SheetOptions, contact_sheet, fit_image};
 pub use support::{Support, SupportSizeError};
-pub use support_files::SupportFiles;
+pub use support_files::{MaskSource, SupportFiles};
 pub use support_list::{SupportFile, read_support_file, read_supports, resolve_supports, save_supports};

@@ -20,11 +20,15 @@ const WANTS_MAP: &str =
 
 /// Reads an index mask. The values are those in the file: ignored ids are not yet marked.
 pub fn read_index_mask(path: &Path) -> Result<IdMap, DataError> {
-    let bytes = files::read_bytes(path)?;
-    match image::guess_format(&bytes) {
-        Ok(ImageFormat::Png) => decode_index_png(&bytes, path),
+    decode_index_mask(&files::read_bytes(path)?, path)
+}
+
+/// Decodes an index mask in memory; `path` is for errors.
+pub(crate) fn decode_index_mask(bytes: &[u8], path: &Path) -> Result<IdMap, DataError> {
+    match image::guess_format(bytes) {
+        Ok(ImageFormat::Png) => decode_index_png(bytes, path),
         Ok(ImageFormat::Jpeg) => Err(refuse_jpeg(path)),
-        _ => match decode_dynamic(&bytes, path)? {
+        _ => match decode_dynamic(bytes, path)? {
             DynamicImage::ImageLuma8(gray) => Ok(gray_map(gray.width(), gray.height(), gray.into_raw())),
             DynamicImage::ImageLuma16(gray) => Ok(gray_map(gray.width(), gray.height(), gray.into_raw())),
             other => Err(not_index(path, format!("its pixels are {:?}", other.color()))),

@@ -61,6 +61,12 @@ pub fn image_size(path: &Path) -> Result<Size, DataError> {
     Ok(oriented(Size(width as usize, height as usize), orientation))
 }
 
+/// Whether a picture can have transparent parts, from its header. One that cannot be read has none.
+pub fn has_alpha(path: &Path) -> bool {
+    let Ok(bytes) = files::read_bytes(path) else { return false };
+    open(&bytes, path).is_ok_and(|(decoder, _)| decoder.color_type().has_alpha())
+}
+
 /// The size of a picture in its file, before the EXIF orientation turns it.
 pub(crate) fn raw_size(path: &Path) -> Result<Size, DataError> {
     let bytes = files::read_bytes(path)?;
@@ -107,6 +113,9 @@ fn open<'a>(
     bytes: &'a [u8],
     path: &Path,
 ) -> Result<(impl ImageDecoder + 'a, Option<ImageFormat>), DataError> {
+    if let Some(format) = phone_format(bytes) {
+        return Err(DataError::PhoneFormat { path: path.to_path_buf(), format });
+    }
     let mut reader = ImageReader::new(Cursor::new(bytes));
     if let Ok(format) = ImageFormat::from_path(path) {
         reader.set_format(format);
@@ -126,6 +135,17 @@ fn open<'a>(
         return Err(DataError::TooLarge { path: path.to_path_buf(), width, height, max: MAX_PIXELS });
     }
     Ok((decoder, format))
+}
+
+/// The name of a format that phones save and that we do not read: an ISO media file with one of its brands.
+fn phone_format(bytes: &[u8]) -> Option<&'static str> {
+    let brand = bytes.get(4..12)?.strip_prefix(b"ftyp")?;
+    match brand {
+        b"heic" | b"heix" | b"heim" | b"heis" | b"hevc" | b"hevx" => Some("HEIC"),
+        b"mif1" | b"msf1" => Some("HEIF"),
+        b"avif" | b"avis" => Some("AVIF"),
+        _ => None,
+    }
 }
 
 fn oriented(Size(width, height): Size, orientation: image::metadata::Orientation) -> Size {

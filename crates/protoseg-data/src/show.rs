@@ -33,6 +33,19 @@ pub struct ContactSheet {
     pub legend: Vec<LegendEntry>,
     /// Names of the samples, row by row.
     pub samples: Vec<String>,
+    /// Where their pictures are on the sheet.
+    pub places: Vec<Place>,
+    /// Side of the square that each picture was fitted into.
+    pub cell: usize,
+}
+
+/// A rectangle on a sheet, in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub left: usize,
+    pub top: usize,
+    pub width: usize,
+    pub height: usize,
 }
 
 /// A class with its colour.
@@ -45,6 +58,8 @@ pub struct LegendEntry {
 }
 
 const GAP: usize = 4;
+/// Room under each picture for its name.
+const CAPTION: usize = 16;
 const PAPER: u8 = 32;
 
 /// Draws samples, given by index. Background and unlabelled pixels stay as they are. Edges between labels are white;
@@ -58,27 +73,29 @@ pub fn contact_sheet(
     let columns = options.columns.clamp(1, 64).min(indices.len().max(1));
     let rows = indices.len().div_ceil(columns).max(1);
     // Many samples make the cells smaller, because no viewer opens a huge sheet.
-    while cell > 16 && columns * rows * (cell + GAP) * (cell + GAP) > MAX_PIXELS {
+    while cell > 16 && columns * rows * (cell + GAP) * (cell + GAP + CAPTION) > MAX_PIXELS {
         cell = (cell / 2).max(16);
     }
     let cells: Vec<(RgbImage, IdMap)> = indices
         .par_iter()
         .map(|&index| draw_cell(dataset, index, cell, options.opacity))
         .collect::<Result<_, _>>()?;
-    // A row is as high as its highest picture.
+    // A row is as high as its highest picture with its name.
     let heights =
         cells.chunks(columns).map(|row| row.iter().map(|(picture, _)| picture.height() as usize).max());
-    let heights: Vec<usize> = heights.map(|height| height.unwrap_or(cell)).collect();
+    let heights: Vec<usize> = heights.map(|height| height.unwrap_or(cell) + CAPTION).collect();
     let width = columns * (cell + GAP) + GAP;
     let height = GAP + heights.iter().map(|height| height + GAP).sum::<usize>().max(1);
     let mut sheet = RgbImage::from_pixel(width as u32, height as u32, image::Rgb([PAPER; 3]));
     let mut pixels: std::collections::BTreeMap<u16, u64> = std::collections::BTreeMap::new();
-    for (place, (picture, labels)) in cells.into_iter().enumerate() {
-        let row = place / columns;
-        let left = GAP + place % columns * (cell + GAP) + (cell - picture.width() as usize) / 2;
+    let mut places = Vec::new();
+    for (at, (picture, labels)) in cells.into_iter().enumerate() {
+        let (row, width, height) = (at / columns, picture.width() as usize, picture.height() as usize);
+        let left = GAP + at % columns * (cell + GAP) + (cell - width) / 2;
         let above: usize = heights[..row].iter().map(|height| height + GAP).sum();
-        let top = GAP + above + (heights[row] - picture.height() as usize) / 2;
+        let top = GAP + above + (heights[row] - CAPTION - height) / 2;
         imageops::replace(&mut sheet, &picture, left as i64, top as i64);
+        places.push(Place { left, top, width, height });
         for &label in labels.data.iter().filter(|&&label| label != IGNORE) {
             *pixels.entry(label).or_default() += 1;
         }
@@ -93,6 +110,8 @@ pub fn contact_sheet(
         image: Image::new(width, height, sheet.into_raw()),
         legend: legend.collect(),
         samples: samples.collect(),
+        places,
+        cell,
     })
 }
 

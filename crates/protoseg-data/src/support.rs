@@ -13,6 +13,8 @@ pub struct Support {
     image: Image,
     labels: RowMap,
     pixels: u64,
+    is_weak: bool,
+    notes: Vec<String>,
 }
 
 /// A mask or label map whose size differs from its image's.
@@ -44,7 +46,7 @@ impl Support {
             return Err(SupportSizeError { name, got, expected });
         }
         let pixels = labels.data.iter().filter(|&&label| label == SUPPORT_ROW).count() as u64;
-        Ok(Self { name, image, labels, pixels })
+        Ok(Self { name, image, labels, pixels, is_weak: false, notes: Vec::new() })
     }
 
     /// From a mask of the same size as the image, one value per pixel, line by line: true where the class is. The
@@ -67,6 +69,20 @@ impl Support {
         self
     }
 
+    /// The same, marked as weak: its labels say only roughly where the class is (a box), or show a part of it (a
+    /// scribble).
+    #[must_use]
+    pub fn weak(self) -> Self {
+        Self { is_weak: true, ..self }
+    }
+
+    /// The same with notes for people on how its files were understood.
+    #[must_use]
+    pub(crate) fn noted(mut self, notes: impl IntoIterator<Item = String>) -> Self {
+        self.notes.extend(notes);
+        self
+    }
+
     /// Its name for people: usually the file name of its image.
     pub fn name(&self) -> &str {
         &self.name
@@ -85,6 +101,16 @@ impl Support {
     /// Number of pixels of the class.
     pub fn pixels(&self) -> u64 {
         self.pixels
+    }
+
+    /// Whether its labels are those of a box or a scribble.
+    pub fn is_weak(&self) -> bool {
+        self.is_weak
+    }
+
+    /// How its files were understood, where that could surprise.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 }
 

@@ -2,42 +2,116 @@
 
 use std::path::{Path, PathBuf};
 
-use image::DynamicImage;
-use protoseg_core::{IdMap, Remap, RemapError};
+use protoseg_core::{IdMap, Image, Remap, RemapError};
 use serde::Deserialize;
 
 use crate::dataset::check_sizes;
-use crate::mask::read_index_mask;
-use crate::picture::{decode_dynamic, read_image};
+use crate::picture::{has_alpha, read_image};
+use crate::support_mask::{PAINTED, Painted, draw_box, read_cut_out, read_painted};
 use crate::{DataError, Sample, Support, files};
 
 /// A labelled image of a class.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Listed")]
 pub struct SupportFiles {
     pub class: String,
     pub image: PathBuf,
-    pub mask: PathBuf,
+    pub mask: MaskSource,
     /// The id of the class in the mask; by default the only id besides 0.
-    #[serde(default)]
     pub value: Option<u16>,
     /// Whether the other ids in the mask are rows of the model's base classes. Otherwise they are "no label".
-    #[serde(default)]
     pub base_labels: bool,
 }
 
-/// What 8-bit masks write for "no label".
-const NO_LABEL: u16 = 255;
+/// Where the class is in an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MaskSource {
+    /// A mask of the image's size.
+    File(PathBuf),
+    /// The opaque part of the image itself, which is a cut-out.
+    Alpha,
+    /// Left, top, width and height of a box around it, in pixels. A weak mask: not all in it is the class.
+    Box([u32; 4]),
+    /// A mask in which only a part of the class is painted. A weak mask: what is not painted may be the class too.
+    Scribble(PathBuf),
+}
+
+/// A support as a JSON file writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    class: String,
+    image: PathBuf,
+    mask: Option<PathBuf>,
+    #[serde(rename = "box")]
+    bounds: Option<[f64; 4]>,
+    scribble: Option<PathBuf>,
+    value: Option<u16>,
+    #[serde(default)]
+    base_labels: bool,
+}
+
+impl TryFrom<Listed> for SupportFiles {
+    type Error = String;
+
+    fn try_from(listed: Listed) -> Result<Self, String> {
+        let Listed { class, image, mask, bounds, scribble, value, base_labels } = listed;
+        let mask = match (mask, bounds, scribble) {
+            (Some(mask), None, None) => MaskSource::File(mask),
+            (None, Some(bounds), None) => MaskSource::Box(
+                whole_pixels(bounds).ok_or("`box` must be [left, top, width, height] in pixels")?,
+            ),
+            (None, None, Some(scribble)) => MaskSource::Scribble(scribble),
+            (None, None, None) => MaskSource::Alpha,
+            _ => return Err(format!("support `{}` has more than one mask", image.display())),
+        };
+        let is_file = matches!(mask, MaskSource::File(_) | MaskSource::Scribble(_));
+        if !is_file && (value.is_some() || base_labels) {
+            return Err(format!("`value` and `base_labels` of support `{}` need a mask", image.display()));
+        }
+        Ok(Self { class, image, mask, value, base_labels })
+    }
+}
+
+/// The numbers of a box, rounded; nothing if they are not those of a box.
+fn whole_pixels([left, top, width, height]: [f64; 4]) -> Option<[u32; 4]> {
+    let is_box = left >= 0.0 && top >= 0.0 && width > 0.0 && height > 0.0;
+    let numbers = [left, top, width, height];
+    let fits = numbers.iter().all(|number| *number <= f64::from(u32::MAX));
+    (is_box && fits).then(|| numbers.map(|number| number.round() as u32))
+}
+
+impl MaskSource {
+    /// The box that `left,top,width,height` describes, in pixels.
+    pub fn parse_box(text: &str) -> Option<Self> {
+        let numbers: Option<Vec<f64>> = text.split(',').map(|word| word.trim().parse().ok()).collect();
+        whole_pixels(numbers?.try_into().ok()?).map(Self::Box)
+    }
+
+    /// Whether it says only roughly where the class is.
+    pub fn is_weak(&self) -> bool {
+        matches!(self, Self::Box(_) | Self::Scribble(_))
+    }
+}
+
+/// How many ids an error names: a soft mask has hundreds.
+const NAMED_IDS: usize = 8;
 
 impl SupportFiles {
     /// A support whose mask holds only the class.
     pub fn new(class: &str, image: &Path, mask: &Path) -> Self {
-        let (image, mask) = (image.to_path_buf(), mask.to_path_buf());
-        Self { class: class.to_string(), image, mask, value: None, base_labels: false }
+        Self::with(class, image, MaskSource::File(mask.to_path_buf()))
+    }
+
+    /// A support with a mask of any kind.
+    pub fn with(class: &str, image: &Path, mask: MaskSource) -> Self {
+        let (class, image) = (class.to_string(), image.to_path_buf());
+        Self { class, image, mask, value: None, base_labels: false }
     }
 
     /// Reads the supports in a JSON file: an array of `{"class", "image", "mask", "value", "base_labels"}`, the last
-    /// two optional. Paths are relative to the file's folder.
+    /// two optional. Instead of `mask` there may be `box` or `scribble`, or nothing for a cut-out. Paths are relative
+    /// to the file's folder.
     pub fn read_json(path: &Path) -> Result<Vec<Self>, DataError> {
         let mut examples: Vec<Self> = serde_json::from_slice(&files::read_bytes(path)?)
             .map_err(|source| DataError::Json { path: path.to_path_buf(), source })?;
@@ -47,7 +121,9 @@ impl SupportFiles {
         let folder = path.parent().unwrap_or(Path::new(""));
         for example in &mut examples {
             example.image = folder.join(&example.image);
-            example.mask = folder.join(&example.mask);
+            if let MaskSource::File(mask) | MaskSource::Scribble(mask) = &mut example.mask {
+                *mask = folder.join(&*mask);
+            }
         }
         Ok(examples)
     }
@@ -77,7 +153,8 @@ impl SupportFiles {
     }
 
     /// Finds the supports in a folder: `images` and `masks` with the same names, or masks beside their images. A mask
-    /// beside its image is called NAME_mask, or is a PNG beside a JPEG of the same name.
+    /// beside its image is called NAME_mask, or is a PNG beside a JPEG of the same name. An image without a mask may
+    /// be a cut-out.
     pub fn read_folder(class: &str, folder: &Path) -> Result<Vec<Self>, DataError> {
         let (images, masks) = (folder.join("images"), folder.join("masks"));
         let is_apart = images.is_dir() && masks.is_dir();
@@ -97,11 +174,14 @@ impl SupportFiles {
         for image in &images {
             let name = stem(image);
             let fits = |mask: &&PathBuf| stem(mask) == name || bare_stem(mask).as_ref() == Some(&name);
-            let mask = masks.iter().find(fits).ok_or_else(|| DataError::Missing {
-                path: image.with_file_name(format!("{name}_mask.png")),
-                hint: format!("every image of class `{class}` needs a mask: NAME_mask.png beside it, or NAME.png in masks/"),
-            })?;
-            examples.push(Self::new(class, image, mask));
+            examples.push(match masks.iter().find(fits) {
+                Some(mask) => Self::new(class, image, mask),
+                None if has_alpha(image) => Self::with(class, image, MaskSource::Alpha),
+                None => return Err(DataError::Missing {
+                    path: image.with_file_name(format!("{name}_mask.png")),
+                    hint: format!("every image of class `{class}` needs a mask: NAME_mask.png beside it, or NAME.png in masks/"),
+                }),
+            });
         }
         match examples.is_empty() {
             true => Err(DataError::Empty {
@@ -115,14 +195,10 @@ impl SupportFiles {
     /// Reads image and mask. In a mask with base labels, ids below `n_base` are rows of the model, and ids up to
     /// `known` are ignored.
     pub fn load(&self, n_base: u16, known: u16) -> Result<Support, DataError> {
-        let image = read_image(&self.image)?;
-        let label = read_mask(&self.mask)?;
-        let sample =
-            Sample { name: self.class.clone(), image: self.image.clone(), label: Some(self.mask.clone()) };
-        check_sizes(&sample, &image, &label)?;
+        let (image, Painted { map: label, note }) = self.read()?;
         let value = self.find_value(&label, n_base)?;
         let base_rows = self.base_labels.then_some((n_base, known));
-        let rows = match Remap::for_mask(value, base_rows, NO_LABEL).apply(&label) {
+        let rows = match Remap::for_mask(value, base_rows, PAINTED).apply(&label) {
             Ok(rows) => rows,
             Err(RemapError::Unknown { id, .. } | RemapError::Novel { id, .. }) => {
                 return Err(self.wrong(
@@ -138,7 +214,46 @@ impl SupportFiles {
                 format!("holds no pixel of the class (id `{value}`)"),
                 "paint the class into the mask, or give the id that it has",
             )),
-            _ => Ok(support),
+            _ if self.mask.is_weak() => Ok(support.noted(note).weak()),
+            _ => Ok(support.noted(note)),
+        }
+    }
+
+    /// The image, and a mask of its size.
+    fn read(&self) -> Result<(Image, Painted), DataError> {
+        match &self.mask {
+            MaskSource::File(path) | MaskSource::Scribble(path) => {
+                let has_ids = self.value.is_some() || self.base_labels;
+                let (image, painted) = (read_image(&self.image)?, read_painted(path, has_ids)?);
+                let label = Some(path.clone());
+                let sample = Sample { name: self.class.clone(), image: self.image.clone(), label };
+                check_sizes(&sample, &image, &painted.map)?;
+                Ok((image, painted))
+            }
+            MaskSource::Alpha => {
+                let (image, painted) = read_cut_out(&self.image)?;
+                let painted = painted.ok_or_else(|| {
+                    let reason = "has no mask, and is no cut-out: it has no transparent part".to_string();
+                    self.wrong(
+                        reason,
+                        "give it a mask, a box or a scribble, or make all but the class transparent",
+                    )
+                })?;
+                Ok((image, Painted { note: None, ..painted }))
+            }
+            MaskSource::Box(bounds) => {
+                let image = read_image(&self.image)?;
+                let label = draw_box(image.width, image.height, *bounds);
+                if !label.data.contains(&PAINTED) {
+                    let [left, top, ..] = bounds;
+                    let (width, height) = (image.width, image.height);
+                    return Err(self.wrong(
+                        format!("has a box at ({left}, {top}), outside its {width} x {height} pixels"),
+                        "give left, top, width and height in pixels of the image",
+                    ));
+                }
+                Ok((image, label.into()))
+            }
         }
     }
 
@@ -150,16 +265,18 @@ impl SupportFiles {
         let present = label.present();
         let least = if self.base_labels { n_base } else { 1 };
         let foreground: Vec<u16> =
-            present.iter().copied().filter(|&id| id >= least && id != NO_LABEL).collect();
+            present.iter().copied().filter(|&id| id >= least && id != PAINTED).collect();
         match foreground[..] {
             [value] => Ok(value),
             // Black and white: 255 is the class, because there is nothing else.
-            [] if !self.base_labels && present.contains(&NO_LABEL) => Ok(NO_LABEL),
+            [] if !self.base_labels && present.contains(&PAINTED) => Ok(PAINTED),
             [] => Err(self.wrong("holds no pixel of the class".into(), "paint the class into the mask")),
             _ => {
-                let ids: Vec<String> = foreground.iter().map(|id| format!("`{id}`")).collect();
+                let ids: Vec<String> =
+                    foreground.iter().take(NAMED_IDS).map(|id| format!("`{id}`")).collect();
+                let more = if foreground.len() > NAMED_IDS { " and more" } else { "" };
                 Err(self.wrong(
-                    format!("holds the ids {}", ids.join(", ")),
+                    format!("holds the ids {}{more}", ids.join(", ")),
                     "give the id of the class as `value` in a JSON file of supports",
                 ))
             }
@@ -167,42 +284,24 @@ impl SupportFiles {
     }
 
     fn wrong(&self, reason: String, hint: &str) -> DataError {
+        let path = match &self.mask {
+            MaskSource::File(path) | MaskSource::Scribble(path) => path,
+            MaskSource::Alpha | MaskSource::Box(_) => {
+                return DataError::SupportImage {
+                    path: self.image.clone(),
+                    class: self.class.clone(),
+                    reason,
+                    hint: hint.to_string(),
+                };
+            }
+        };
         DataError::SupportMask {
-            path: self.mask.clone(),
+            path: path.clone(),
             class: self.class.clone(),
             reason,
             hint: hint.to_string(),
         }
     }
-}
-
-/// Reads an index mask, or a picture with one colour on black, which becomes id 255.
-fn read_mask(path: &Path) -> Result<IdMap, DataError> {
-    match read_index_mask(path) {
-        Err(DataError::NotAMask { reason, hint, .. }) if is_png(path) => {
-            let picture = decode_dynamic(&files::read_bytes(path)?, path)?;
-            one_colour(&picture).ok_or_else(|| DataError::NotAMask { path: path.to_path_buf(), reason, hint })
-        }
-        read => read,
-    }
-}
-
-/// What painting programs save as a mask: black (or transparent) and one other colour.
-fn one_colour(picture: &DynamicImage) -> Option<IdMap> {
-    let rgba = picture.to_rgba8();
-    let mut colour = None;
-    let mut labels = Vec::with_capacity(rgba.pixels().len());
-    for image::Rgba([r, g, b, alpha]) in rgba.pixels() {
-        let rgb = [*r, *g, *b];
-        if *alpha == 0 || rgb == [0; 3] {
-            labels.push(0);
-        } else if *colour.get_or_insert(rgb) == rgb {
-            labels.push(NO_LABEL);
-        } else {
-            return None;
-        }
-    }
-    Some(IdMap::new(rgba.width() as usize, rgba.height() as usize, labels))
 }
 
 fn is_png(path: &Path) -> bool {
@@ -224,7 +323,7 @@ mod tests {
     use super::*;
     use crate::mask::write_index_mask;
     use crate::picture::write_image;
-    use protoseg_core::{IGNORE, Image, SUPPORT_ROW};
+    use protoseg_core::{IGNORE, SUPPORT_ROW};
 
     struct Folder(tempfile::TempDir);
 
@@ -288,11 +387,46 @@ mod tests {
         let folder = Folder::new();
         let mut example = folder.example([0, 1, 1, 0]);
         let painted = Image::new(4, 1, vec![0, 0, 0, 255, 0, 0, 255, 0, 0, 0, 0, 0]);
-        example.mask = folder.0.path().join("painted.png");
-        write_image(&example.mask, &painted).unwrap();
+        let mask = folder.0.path().join("painted.png");
+        example.mask = MaskSource::File(mask.clone());
+        write_image(&mask, &painted).unwrap();
         assert_eq!(example.load(16, 21).unwrap().pixels(), 2);
-        write_image(&example.mask, &Image::new(4, 1, vec![0, 0, 0, 255, 0, 0, 9, 0, 0, 0, 0, 0])).unwrap();
+        write_image(&mask, &Image::new(4, 1, vec![0, 0, 0, 255, 0, 0, 9, 0, 0, 0, 0, 0])).unwrap();
         assert!(example.load(16, 21).unwrap_err().to_string().contains("not an index mask"));
+    }
+
+    #[test]
+    fn a_json_file_names_masks_of_every_kind() {
+        let folder = Folder::new();
+        let image = folder.image("a.png");
+        folder.mask("m.png", [0, 1, 0, 0]);
+        let list = folder.0.path().join("list.json");
+        let read = |fields: &str| {
+            std::fs::write(&list, format!(r#"[{{"class": "duck", "image": "a.png"{fields}}}]"#)).unwrap();
+            SupportFiles::read_json(&list).map(|mut examples| examples.remove(0))
+        };
+        let boxed = read(r#", "box": [1, 0, 2.4, 7]"#).unwrap();
+        assert_eq!(boxed, SupportFiles::with("duck", &image, MaskSource::parse_box("1,0,2,7").unwrap()));
+        let boxed = boxed.load(16, 21).unwrap();
+        assert_eq!((boxed.pixels(), boxed.is_weak()), (2, true));
+        let scribbled = read(r#", "scribble": "m.png""#).unwrap().load(16, 21).unwrap();
+        assert_eq!((scribbled.pixels(), scribbled.is_weak()), (1, true));
+        assert!(!read(r#", "mask": "m.png""#).unwrap().load(16, 21).unwrap().is_weak());
+
+        let opaque = read("").unwrap().load(16, 21).unwrap_err().to_string();
+        assert!(opaque.contains("a.png` of class `duck` has no mask"), "{opaque}");
+        let outside = read(r#", "box": [9, 9, 1, 1]"#).unwrap().load(16, 21).unwrap_err().to_string();
+        assert!(outside.contains("(9, 9), outside its 4 x 1 pixels"), "{outside}");
+        for wrong in
+            [r#", "box": [1, 0, 0, 7]"#, r#", "mask": "m.png", "box": [0, 0, 1, 1]"#, r#", "value": 3"#]
+        {
+            assert!(matches!(read(wrong), Err(DataError::Json { .. })), "{wrong}");
+        }
+        assert!(
+            ["1,2,3", "1,2,3,x", "-1,2,3,4", "1,2,NaN,4"]
+                .iter()
+                .all(|text| MaskSource::parse_box(text).is_none())
+        );
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct ClassPack {
     model: String,
     /// Length of a feature.
     dim: usize,
+    /// Names of the model's own classes, which no class of the pack may have; empty in packs of older versions.
+    base: Vec<String>,
     /// By name.
     classes: Vec<PackClass>,
 }
@@ -88,6 +90,12 @@ pub enum PackError {
     /// A class of that name is there.
     #[error("class `{0}` is already in the pack")]
     Twice(String),
+    /// The model has a class of that name.
+    #[error("class `{class}` of the pack has the name of one of the model's own classes")]
+    BaseName {
+        /// The class.
+        class: String,
+    },
     /// No class of that name is there.
     #[error("class `{name}` is not in the pack\nhint: its classes are: {known}")]
     NoClass {
@@ -120,6 +128,8 @@ const FORMAT: u32 = 2;
 struct Listing {
     format: u32,
     model: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    base: Vec<String>,
     classes: Vec<ListedClass>,
 }
 
@@ -163,7 +173,7 @@ impl ClassPack {
     /// A pack without classes, for this model.
     pub fn new(model: &Model) -> Self {
         let dim = model.manifest().method.remembered(model.config().dim);
-        Self { model: model.fingerprint(), dim, classes: Vec::new() }
+        Self { model: model.fingerprint(), dim, base: base_names(model).collect(), classes: Vec::new() }
     }
 
     /// Fingerprint of the model the pack is for.
@@ -201,6 +211,9 @@ impl ClassPack {
         if self.classes.iter().any(|other| other.name == class.name) {
             return Err(PackError::Twice(class.name));
         }
+        if self.base.contains(&class.name) {
+            return Err(PackError::BaseName { class: class.name });
+        }
         if class.shots.is_empty() {
             return Err(PackError::NoShots { class: class.name });
         }
@@ -223,6 +236,9 @@ impl ClassPack {
         if self.classes.iter().enumerate().any(|(other, class)| other != place && class.name == new) {
             return Err(PackError::Twice(new.to_string()));
         }
+        if self.base.iter().any(|base| base == new) {
+            return Err(PackError::BaseName { class: new.to_string() });
+        }
         let class = self.classes.remove(place);
         self.add(PackClass { name: new.to_string(), ..class })
     }
@@ -239,16 +255,22 @@ impl ClassPack {
         if other.model != self.model {
             return Err(PackError::OtherModel { pack: other.model, model: self.model.clone() });
         }
+        if self.base.is_empty() {
+            self.base = other.base;
+        }
         other.classes.into_iter().try_for_each(|class| self.add(class))
     }
 
-    /// Refuses a model that the pack is not for.
+    /// Refuses a model that the pack is not for, or that has a class of the same name as one of the pack's.
     pub fn check(&self, model: &Model) -> Result<(), PackError> {
         let fingerprint = model.fingerprint();
         if fingerprint != self.model {
             return Err(PackError::OtherModel { pack: self.model.clone(), model: fingerprint });
         }
-        Ok(())
+        match base_names(model).find(|base| self.class(base).is_ok()) {
+            Some(class) => Err(PackError::BaseName { class }),
+            None => Ok(()),
+        }
     }
 
     /// Classes in the order of their rows in a classifier of this model: those that the model's own description names
@@ -291,7 +313,8 @@ impl ClassPack {
             color: class.color,
             shots: class.shots.iter().map(listed).collect(),
         });
-        let listing = Listing { format: FORMAT, model: self.model.clone(), classes: classes.collect() };
+        let (model, base) = (self.model.clone(), self.base.clone());
+        let listing = Listing { format: FORMAT, model, base, classes: classes.collect() };
         let listing = serde_json::to_string(&listing).expect("a listing is plain data");
         let shots = self.classes.iter().flat_map(|class| &class.shots);
         let pooled =
@@ -349,7 +372,7 @@ impl ClassPack {
             let group = |count| Pooled { sum: clusters.next().unwrap_or_default().to_vec(), count };
             counts.into_iter().map(group).collect()
         };
-        let mut pack = Self { model: listing.model, dim, classes: Vec::new() };
+        let mut pack = Self { model: listing.model, dim, base: listing.base, classes: Vec::new() };
         for class in listing.classes {
             let mut shots = Vec::new();
             for shot in class.shots {
@@ -363,6 +386,12 @@ impl ClassPack {
         }
         Ok(pack)
     }
+}
+
+/// Names of the model's own classes.
+fn base_names(model: &Model) -> impl Iterator<Item = String> {
+    let classes = model.classes();
+    classes.rows()[..classes.n_base()].iter().map(|class| class.name.clone())
 }
 
 impl Shot {

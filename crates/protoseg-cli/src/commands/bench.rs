@@ -3,7 +3,9 @@
 use std::{fs, time::Duration};
 
 use anyhow::{Result, bail};
-use protoseg::{config::NetworkConfig, inference::StepProfile, method::cost::episode_macs, model::Model};
+use protoseg::{
+    config::NetworkConfig, core::count, inference::StepProfile, method::cost::episode_macs, model::Model,
+};
 use protoseg_data::peak_memory;
 use protoseg_kernels::peak_flops;
 use serde::Serialize;
@@ -199,7 +201,7 @@ fn episodes(model: &Model, method: &str, shots: usize, runs: usize, json: bool) 
     head(&report)?;
     let Episodes { parameters, gmac, milliseconds, encode_milliseconds, answer_milliseconds, .. } =
         report.details;
-    let supports = if shots == 1 { "1 support".to_string() } else { format!("{shots} supports") };
+    let supports = count(shots, "support");
     output::line(format!(
         "an episode of {method} with {supports}: {milliseconds:.1} ms (encoding {encode_milliseconds:.1}, answer {answer_milliseconds:.1})"
     ))?;
@@ -314,7 +316,7 @@ fn tail<T>(report: &Report<T>) -> Result<()> {
     let peak = report
         .peak_memory_bytes
         .map_or_else(String::new, |peak| format!("; peak memory {}", units::bytes(peak)));
-    output::line(format!("medians of {} runs{peak}", report.runs))
+    output::line(format!("medians of {}{peak}", count(report.runs, "run")))
 }
 
 fn ms(time: Duration) -> f64 {

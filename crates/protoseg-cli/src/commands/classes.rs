@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use protoseg::{
     class_pack::{ClassPack, PackClass},
+    core::count,
     picture::hex,
 };
 use serde::Serialize;
@@ -24,7 +25,8 @@ pub fn run(args: &Classes) -> Result<()> {
         }
         Classes::Remove { pack: path, names } => {
             let left = change(path, |pack| names.iter().try_for_each(|name| pack.remove(name).map(drop)))?;
-            output::line(format_args!("{} classes left in {}", left.classes().len(), path.display()))
+            let left = count(left.classes().len(), "class");
+            output::line(format_args!("{left} left in {}", path.display()))
         }
         Classes::Merge { packs, output: path, force } => {
             output::refuse_overwrite(path, *force)?;
@@ -42,7 +44,8 @@ pub fn run(args: &Classes) -> Result<()> {
             }
             let Some(merged) = merged else { bail!("no pack is given") };
             merged.save(path)?;
-            output::line(format_args!("{} classes -> {}", merged.classes().len(), path.display()))
+            let classes = count(merged.classes().len(), "class");
+            output::line(format_args!("{classes} -> {}", path.display()))
         }
         Classes::Recolor { pack: path, name, color } => {
             let color = parse_color(color)?;
@@ -94,7 +97,8 @@ fn listed(class: &PackClass) -> Listed {
     }
 }
 
-fn list(path: &Path, json: bool) -> Result<()> {
+/// Lists the classes of a pack.
+pub fn list(path: &Path, json: bool) -> Result<()> {
     let pack = ClassPack::load(path)?;
     let classes: Vec<Listed> = pack.classes().iter().map(listed).collect();
     if json {

@@ -1,6 +1,7 @@
 //! `protoseg data check`.
 
 use anyhow::{Result, bail};
+use protoseg::core::count;
 use protoseg_data::{
     Benchmark, CheckOptions, check,
     report::{CheckReport, FoldReport, SplitReport},
@@ -32,8 +33,9 @@ pub fn run(args: &Check) -> Result<()> {
     match report.problems.len() {
         0 => Ok(()),
         n => bail!(
-            "data set `{}` has {n} problems\nhint: each is listed with its file and a fix",
-            report.dataset
+            "data set `{}` has {}\nhint: each is listed with its file and a fix",
+            report.dataset,
+            count(n, "problem")
         ),
     }
 }
@@ -41,13 +43,15 @@ pub fn run(args: &Check) -> Result<()> {
 fn print(report: &CheckReport, co_occurrence: bool) -> Result<()> {
     let splits = report.splits.iter().map(|split| format!("{} {}", split.images, split.name));
     let splits: Vec<String> = splits.collect();
-    output::line(format_args!("{}: {} images ({})", report.dataset, report.samples, splits.join(", ")))?;
+    let images = count(report.samples, "image");
+    output::line(format_args!("{}: {images} ({})", report.dataset, splits.join(", ")))?;
 
     for problem in report.problems.iter().take(SHOWN) {
         output::line(format_args!("problem: {}\n   hint: {}", problem.message, problem.hint))?;
     }
     if report.problems.len() > SHOWN {
-        output::line(format_args!("and {} more problems (all in --json)", report.problems.len() - SHOWN))?;
+        let more = count(report.problems.len() - SHOWN, "more problem");
+        output::line(format_args!("and {more} (all in --json)"))?;
     }
     for note in &report.notes {
         output::line(format_args!("note: {}\nhint: {}", note.message, note.hint))?;
@@ -131,7 +135,10 @@ fn print_fold(fold: &FoldReport, min_pixels: u64) -> Result<()> {
     };
     let rows: Vec<Vec<String>> = fold.supports.iter().map(row).collect();
     print_table(&title, &rows)?;
-    output::line(format_args!("  usable: at least {min_pixels} pixels of the class and no other novel class"))
+    output::line(format_args!(
+        "  usable: at least {} of the class and no other novel class",
+        count(min_pixels, "pixel")
+    ))
 }
 
 fn print_table(title: &[String], rows: &[Vec<String>]) -> Result<()> {

@@ -1,6 +1,7 @@
 //! `protoseg data prepare`.
 
 use anyhow::Result;
+use protoseg::core::count;
 use protoseg_data::prepare::{prepare_coco, prepare_pascal};
 use serde_json::json;
 
@@ -23,10 +24,10 @@ pub fn run(args: &Prepare) -> Result<()> {
         return output::json(&json!({ "schema": "protoseg.data-prepare/1", "prepared": prepared }));
     }
     output::line(format_args!(
-        "{} images to learn from, {} to evaluate on, {} label maps -> {}",
-        prepared.train_images,
+        "{} to learn from, {} to evaluate on, {} -> {}",
+        count(prepared.train_images, "image"),
         prepared.val_images,
-        prepared.labels,
+        count(prepared.labels, "label map"),
         folder.display()
     ))?;
     if prepared.overlapped_pixels > 0 {

@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use protoseg::picture::hex;
+use protoseg::{
+    core::count,
+    picture::{hex, name_sheet},
+};
 use protoseg_data::{Dataset, LegendEntry, SheetOptions, contact_sheet, picture::write_image};
 use serde::Serialize;
 
@@ -29,7 +32,7 @@ pub fn run(args: &Show) -> Result<()> {
     let options =
         SheetOptions { columns: args.columns as usize, cell: args.cell as usize, ..SheetOptions::default() };
     let sheet = contact_sheet(dataset, &chosen, options)?;
-    write_image(&args.output, &sheet.image)?;
+    write_image(&args.output, &name_sheet(&sheet))?;
     if args.json {
         let (samples, legend) = (&sheet.samples, &sheet.legend);
         return output::json(&Report {
@@ -42,7 +45,11 @@ pub fn run(args: &Show) -> Result<()> {
     for LegendEntry { id, name, color, .. } in &sheet.legend {
         output::line(format_args!("{}  {id} {name}", hex(*color)))?;
     }
-    output::line(format_args!("{} images of `{}` -> {}", chosen.len(), split.name, args.output.display()))
+    for (row, names) in sheet.samples.chunks(args.columns as usize).enumerate() {
+        output::line(format_args!("row {}  {}", row + 1, names.join("  ")))?;
+    }
+    let images = count(chosen.len(), "image");
+    output::line(format_args!("{images} of `{}` -> {}", split.name, args.output.display()))
 }
 
 /// The first samples in this order, with the class that is asked for.

@@ -97,6 +97,7 @@ fn teach(model: &Path, pack: &Path) -> Result<()> {
         rest: None,
         output: pack.to_path_buf(),
         force: false,
+        add: false,
         usage: Usage { preset: None, no_sce: false, no_dqce: false, device: "cpu".into() },
         json: false,
     })
@@ -132,13 +133,15 @@ fn learn(args: &Demo, folder: &Path, path: &Path) -> Result<()> {
     let best = RunFolder::new(run.folder()).best();
     let recorder = Recorder::start(&run, env!("PROTOSEG_REVISION"))?;
     let mut watch = TrainWatch::new(recorder, Display::choose(false, false), None)?;
+    let stop = watch.stop_asked();
+    let stopped =
+        format!("stopped\nhint: start again with `protoseg demo --out {} --force`", output::quoted(folder));
     match run.train(&mut watch)? {
-        Outcome::Finished(_) => {
+        Outcome::Finished(_) if !stop.asked() => {
+            stop.quit_with(&stopped);
             fs::copy(&best, path).map_err(|error| anyhow!("cannot write `{}`: {error}", path.display()))?;
             Ok(())
         }
-        Outcome::Stopped { .. } => {
-            bail!(Interrupted("stopped\nhint: start again with `protoseg demo --force`".into()))
-        }
+        _ => bail!(Interrupted(stopped)),
     }
 }

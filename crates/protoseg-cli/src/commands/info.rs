@@ -4,12 +4,14 @@ use std::path::Path;
 
 use anyhow::Result;
 use protoseg::{
+    class_pack::ClassPack,
     core::ClassRole,
     method::{Method, capl::Preset},
-    model::{Manifest, Model},
+    model::{Manifest, Model, ModelError},
 };
 use serde::Serialize;
 
+use super::classes;
 use crate::{cli::Info, output};
 
 #[derive(Serialize)]
@@ -31,7 +33,12 @@ struct Cost {
 }
 
 pub fn run(args: &Info) -> Result<()> {
-    let model = Model::load(&args.model)?;
+    let model = match Model::load(&args.model) {
+        Err(ModelError::NoManifest { .. }) if ClassPack::load(&args.model).is_ok() => {
+            return classes::list(&args.model, args.json);
+        }
+        model => model?,
+    };
     let manifest = model.manifest();
     let size = args.size.map_or(manifest.preprocess.size, |size| size as usize);
     let macs = model.network().macs([size, size]);

@@ -16,5 +16,6 @@ pub mod new;
 pub mod predict;
 pub mod register;
 pub mod segment;
+mod support_words;
 pub mod train;
 mod usage;

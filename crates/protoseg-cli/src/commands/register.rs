@@ -5,18 +5,24 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use protoseg::{
     class_pack::ClassPack,
-    core::SupportDraw,
+    core::{SupportDraw, count},
     model::Model,
-    register::{ClassReport, RegisterStage, Registration, Rest, SupportSet},
+    register::{ClassReport, KnownClass, RegisterStage, Registration, Rest, SupportSet},
 };
-use protoseg_data::{Benchmark, SupportFile, SupportFiles, read_support_file};
+use protoseg_data::{Benchmark, SupportFile, read_support_file};
 use serde::Serialize;
 
-use super::usage::{load_model, load_pack, model_flag, usage};
+use super::{
+    support_words::read_classes,
+    usage::{load_model, load_pack, model_flag, usage},
+};
 use crate::{
     cli::Register,
     output::{self, progress::Bar, table},
 };
+
+/// Supports per class that are taken from a folder without folds, unless a flag says otherwise.
+const MOST_SHOTS: usize = 10;
 
 pub fn run(args: &Register) -> Result<()> {
     let model = load_model(args.model.as_deref(), &args.usage.device)?;
@@ -27,7 +33,7 @@ pub fn run(args: &Register) -> Result<()> {
     };
     let set = gather(args, &model)?;
     let (supports, check) = (Bar::new("supports"), Bar::new("check"));
-    let registered = registration(args, &model)?.usage(usage).replace(args.force).run(
+    let registered = registration(args, &model)?.usage(usage).known(known(args)).run(
         &model,
         &mut pack,
         &set,
@@ -58,15 +64,22 @@ fn registration(args: &Register, model: &Model) -> Result<Registration> {
     })
 }
 
+fn known(args: &Register) -> KnownClass {
+    match (args.force, args.add) {
+        (true, _) => KnownClass::Replace,
+        (_, true) => KnownClass::Extend,
+        _ => KnownClass::Refuse,
+    }
+}
+
 /// The supports that the flags name.
 fn gather(args: &Register, model: &Model) -> Result<SupportSet> {
     if args.shots == Some(0) {
         bail!("`--shots` must be at least 1, got 0");
     }
     let mut set = SupportSet::new();
-    for (name, paths) in split_classes(&args.class)? {
-        let files = paths.iter().map(|path| read_path(&name, path)).collect::<Result<Vec<_>>>()?;
-        set.add_files(&name, files.concat())?;
+    for (name, files) in read_classes(&args.class)? {
+        set.add_files(&name, files)?;
     }
     let benchmark = args.data.as_ref().map(|data| Benchmark::open(data, args.root.as_deref())).transpose()?;
     let drawn = match &args.supports {
@@ -95,12 +108,10 @@ fn gather(args: &Register, model: &Model) -> Result<SupportSet> {
         set.add_coco(path, images, args.shots.unwrap_or(usize::MAX), model)?;
     }
     if let Some(benchmark) = drawn {
-        let draw = SupportDraw {
-            n_shots: args.shots.unwrap_or(1),
-            seed: args.seed,
-            min_pixels: args.min_pixels.unwrap_or(benchmark.min_support_pixels),
-        };
-        set.add_drawn(benchmark, args.fold, draw, model)?;
+        draw(&mut set, benchmark, args, model)?;
+    }
+    if let Some(shots) = args.shots {
+        set.expect(shots);
     }
     if set.names().next().is_none() {
         bail!(
@@ -110,61 +121,20 @@ fn gather(args: &Register, model: &Model) -> Result<SupportSet> {
     Ok(set)
 }
 
-/// `NAME=PATH[,PATH...] [PATH...]`, several of them, as names with paths.
-fn split_classes(words: &[String]) -> Result<Vec<(String, Vec<String>)>> {
-    let mut classes: Vec<(String, Vec<String>)> = Vec::new();
-    for word in words {
-        let named = word.split_once('=').filter(|(name, _)| !name.contains(['/', '\\', '.']));
-        let paths = match named {
-            Some((name, paths)) => {
-                if name.trim().is_empty() {
-                    bail!("`--class {word}` names no class\nhint: write --class NAME=IMAGE:MASK");
-                }
-                classes.push((name.trim().to_string(), Vec::new()));
-                paths
-            }
-            None => word,
-        };
-        let Some((_, given)) = classes.last_mut() else {
-            bail!("`--class {word}` names no class\nhint: write --class NAME=IMAGE:MASK");
-        };
-        given.extend(paths.split(',').filter(|path| !path.is_empty()).map(str::to_string));
+/// The novel classes of a fold by the benchmark's rules; without any, all classes that the model does not know.
+fn draw(set: &mut SupportSet, benchmark: Benchmark, args: &Register, model: &Model) -> Result<()> {
+    let has_novel = !benchmark.fold(args.fold)?.novel().is_empty();
+    let (shots, min_pixels) = if has_novel { (1, benchmark.min_support_pixels) } else { (MOST_SHOTS, 1) };
+    let draw = SupportDraw {
+        n_shots: args.shots.unwrap_or(shots),
+        seed: args.seed,
+        min_pixels: args.min_pixels.unwrap_or(min_pixels),
+    };
+    match has_novel {
+        true => set.add_drawn(benchmark, args.fold, draw)?,
+        false => set.add_labelled(benchmark, draw, model)?,
     }
-    for (name, paths) in &mut classes {
-        if paths.is_empty() {
-            bail!("class `{name}` has no support\nhint: write --class {name}=IMAGE:MASK");
-        }
-        // An image and its mask as two words are a pair too.
-        let is_picture =
-            |path: &String| !path.contains(':') && !Path::new(path).is_dir() && !has_ending(path, "txt");
-        if paths.len() % 2 == 0 && paths.iter().all(is_picture) {
-            *paths = paths.chunks(2).map(|pair| pair.join(":")).collect();
-        }
-    }
-    Ok(classes)
-}
-
-fn has_ending(path: &str, ending: &str) -> bool {
-    Path::new(path).extension().is_some_and(|own| own.eq_ignore_ascii_case(ending))
-}
-
-fn read_path(name: &str, path: &str) -> Result<Vec<SupportFiles>> {
-    if Path::new(path).is_dir() {
-        return Ok(SupportFiles::read_folder(name, Path::new(path))?);
-    }
-    if has_ending(path, "txt") {
-        return Ok(SupportFiles::read_list(name, Path::new(path))?);
-    }
-    // The last colon that leaves two names: a drive of Windows has one too.
-    match path.rsplit_once(':') {
-        Some((image, mask)) if !image.is_empty() && !mask.is_empty() => {
-            Ok(vec![SupportFiles::new(name, Path::new(image), Path::new(mask))])
-        }
-        _ => bail!(
-            "`{path}` is not a support of class `{name}`\n\
-             hint: give IMAGE:MASK, a folder of images with masks, or a .txt list with one pair per line"
-        ),
-    }
+    Ok(())
 }
 
 #[derive(Serialize)]
@@ -199,13 +169,15 @@ fn print(answer: &Answer<'_>, args: &Register) -> Result<()> {
     for line in table::lines(&title, &rows) {
         output::line(line)?;
     }
+    for note in answer.registered.iter().flat_map(|report| &report.notes) {
+        output::note(format_args!("note: {note}"));
+    }
     for warning in answer.registered.iter().flat_map(|report| &report.warnings) {
         output::note(format_args!("warning: {warning}"));
     }
-    let classes = if answer.classes_in_pack == 1 { "class" } else { "classes" };
     output::line(format_args!(
-        "{} {classes} in {} for model {}",
-        answer.classes_in_pack,
+        "{} in {} for model {}",
+        count(answer.classes_in_pack, "class"),
         args.output.display(),
         answer.model
     ))?;
@@ -214,30 +186,4 @@ fn print(answer: &Answer<'_>, args: &Register) -> Result<()> {
         model_flag(args.model.as_deref()),
         output::quoted(&args.output)
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn split(words: &[&str]) -> Vec<(String, Vec<String>)> {
-        split_classes(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>()).unwrap()
-    }
-
-    #[test]
-    fn supports_of_a_class_come_in_several_forms() {
-        let pairs = |name: &str, pairs: &[&str]| {
-            (name.to_string(), pairs.iter().map(|pair| pair.to_string()).collect::<Vec<_>>())
-        };
-        assert_eq!(
-            split(&["duck=a.jpg:a.png,b.jpg:b.png"]),
-            [pairs("duck", &["a.jpg:a.png", "b.jpg:b.png"])]
-        );
-        assert_eq!(
-            split(&["duck=a.jpg", "a.png", "wild swan=c/d.jpg:e=1.png"]),
-            [pairs("duck", &["a.jpg:a.png"]), pairs("wild swan", &["c/d.jpg:e=1.png"])]
-        );
-        assert!(split_classes(&["a.jpg:a.png".to_string()]).is_err());
-        assert!(split_classes(&["duck=".to_string()]).is_err());
-    }
 }

@@ -5,16 +5,16 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use protoseg::data::{
-    Support, SupportFiles,
+    Support,
     mask::encode_values_png,
     picture::{read_image, write_image},
     write_atomic,
 };
 use serde::Serialize;
 
-use super::usage::load_model;
+use super::{support_words::read_support, usage::load_model};
 use crate::{cli::Segment, output};
 
 pub fn run(args: &Segment) -> Result<()> {
@@ -22,8 +22,11 @@ pub fn run(args: &Segment) -> Result<()> {
     for path in std::iter::once(&args.output).chain(&overlay) {
         output::refuse_overwrite(path, args.force)?;
     }
-    let supports =
-        args.support.iter().map(|support| read(&args.class, support)).collect::<Result<Vec<_>>>()?;
+    let read = |support: &String| -> Result<Support> { Ok(read_support(&args.class, support)?.load(0, 0)?) };
+    let supports = args.support.iter().map(read).collect::<Result<Vec<_>>>()?;
+    for note in supports.iter().flat_map(Support::notes) {
+        output::note(format_args!("note: {note}"));
+    }
     let query = read_image(&args.query)?;
     let model = load_model(Some(&args.model), &args.device)?;
     let model = match args.size {
@@ -87,17 +90,6 @@ struct Answer<'a> {
     seconds: f64,
     mask: &'a Path,
     overlay: Option<&'a Path>,
-}
-
-/// Reads `IMAGE:MASK`.
-fn read(class: &str, pair: &str) -> Result<Support> {
-    // The last colon that leaves two names: a drive of Windows has one too.
-    match pair.rsplit_once(':') {
-        Some((image, mask)) if !image.is_empty() && !mask.is_empty() => {
-            Ok(SupportFiles::new(class, Path::new(image), Path::new(mask)).load(0, 0)?)
-        }
-        _ => bail!("`--support {pair}` names no mask\nhint: write --support IMAGE:MASK"),
-    }
 }
 
 /// `out/lake_overlay.png` beside `out/lake.png`.

@@ -6,7 +6,9 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, bail};
-use protoseg::train::{DataPlan, Outcome, PLAN_FILE, Plan, Recorder, Run, RunFolder, Task};
+use protoseg::train::{
+    DataPlan, Outcome, PLAN_FILE, Plan, PlanError, Recorder, Run, RunFolder, Task, TrainError,
+};
 use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
 
 use crate::{
@@ -33,12 +35,36 @@ const RECIPES: [(&str, &str); 12] = [
     ("mining", include_str!("../../../../recipes/fs-mining.toml")),
 ];
 
-pub fn run(args: &Train) -> Result<()> {
+/// Trains. A folder in the place of a recipe is a data set.
+pub fn run(args: &mut Train) -> Result<()> {
+    if let Some(folder) = args.config.take_if(|path| path.is_dir()) {
+        if RunFolder::new(&folder).holds_run() {
+            let folder = output::quoted(&folder);
+            bail!(
+                "`{folder}` is the folder of a run\nhint: continue it with `protoseg train --resume {folder}`"
+            );
+        }
+        if let Some(data) = &args.set.data {
+            bail!("two data sets are given: `{}` and `{data}`\nhint: give one of them", folder.display());
+        }
+        args.set.data = Some(folder.to_string_lossy().into_owned());
+    }
     let run = match &args.resume {
         Some(folder) => {
-            let run = Run::resume(folder)?;
-            refuse_changes(run.plan(), &args.set)?;
-            run
+            // Before anything is written. What is wrong with the plan is said below.
+            if let Ok(mut plan) = Plan::read(&folder.join(PLAN_FILE)) {
+                set(&mut plan.training.epochs, &args.set.epochs);
+                refuse_changes(&plan, &args.set)?;
+            }
+            match args.set.epochs {
+                Some(epochs) => Run::extend(folder, epochs).map_err(|error| match error {
+                    TrainError::Config(error) if error.key == "training.epochs" => {
+                        anyhow!("`--epochs` must be {}, got {}", error.expected, error.got)
+                    }
+                    error => error.into(),
+                })?,
+                None => Run::resume(folder)?,
+            }
         }
         None => {
             let plan = make_plan(args)?;
@@ -111,8 +137,33 @@ fn make_plan(args: &Train) -> Result<Plan> {
         _ => Plan::default(),
     };
     set_flags(&mut plan, &args.set)?;
-    plan.check_file(args.config.as_deref())?;
-    Ok(plan)
+    match plan.check_file(args.config.as_deref()) {
+        Ok(()) => Ok(plan),
+        Err(PlanError::Given(error) | PlanError::Value { source: error, .. })
+            if let Some(flag) = flag_of(&error.key, &args.set) =>
+        {
+            bail!("`{flag}` must be {}, got {}", error.expected, error.got)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The flag that set this value of a plan, if one did.
+fn flag_of(key: &str, flags: &TrainFlags) -> Option<&'static str> {
+    let given = [
+        ("data.source", "--data", flags.data.is_some()),
+        ("training.crop", "--crop", flags.crop.is_some()),
+        ("training.size", "--size", flags.size.is_some()),
+        ("training.epochs", "--epochs", flags.epochs.is_some()),
+        ("training.batch", "--batch", flags.batch.is_some()),
+        ("training.shots", "--shots", flags.shots.is_some()),
+        ("training.episodes", "--episodes", flags.episodes.is_some()),
+        ("training.accumulate", "--accumulate", flags.accumulate.is_some()),
+        ("optimizer.lr", "--lr", flags.lr.is_some()),
+        ("devices", "--device", flags.device.is_some()),
+        ("method", "--method", flags.method.is_some()),
+    ];
+    given.into_iter().find(|(own, _, is_given)| *own == key && *is_given).map(|(_, flag, _)| flag)
 }
 
 /// The published recipe of a system for episodes. What it says of its data set is not said of another.

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use protoseg::{
-    class_pack::ClassPack,
+    class_pack::{ClassPack, PackError},
     device,
     method::{Usage, capl::Preset},
     model::Model,
 };
 
-use crate::cli;
+use crate::{cli, output::quoted};
 
 /// The model in a file; without one, the model in the box.
 pub fn load_model(path: Option<&Path>, device: &str) -> Result<Model> {
@@ -36,6 +36,13 @@ pub fn load_pack(path: &Path, model: &Model) -> Result<ClassPack> {
     let pack = ClassPack::load(path)?;
     match pack.check(model) {
         Ok(()) => Ok(pack),
+        Err(PackError::BaseName { class }) => bail!(
+            "cannot use pack `{}`: its class `{class}` has the name of one of the model's own classes\n\
+             hint: rename it with `protoseg classes rename {} {} NEW-NAME`",
+            path.display(),
+            quoted(path),
+            quoted(class.as_ref())
+        ),
         Err(error) => bail!("cannot use pack `{}`: {error}", path.display()),
     }
 }

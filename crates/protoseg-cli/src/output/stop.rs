@@ -3,7 +3,7 @@
 use std::{
     process::exit,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -15,7 +15,11 @@ pub const INTERRUPTED: u8 = 130;
 
 /// Whether the user asked to stop.
 #[derive(Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop {
+    asked: Arc<AtomicBool>,
+    /// What to say when nobody looks any more whether it was asked; the program then quits at once.
+    last_words: Arc<Mutex<Option<String>>>,
+}
 
 impl Stop {
     /// Listens for Ctrl-C, and for the signals by which a system or a closing terminal ends a program. `note` shows
@@ -24,7 +28,10 @@ impl Stop {
         let stop = Self::default();
         let asked = stop.clone();
         ctrlc::set_handler(move || {
-            if asked.ask() {
+            if let Some(words) = asked.last_words.lock().ok().and_then(|words| words.clone()) {
+                note(&words);
+                quit();
+            } else if asked.ask() {
                 note("stopping after this step; press Ctrl-C again to quit at once");
             } else {
                 quit();
@@ -35,12 +42,19 @@ impl Stop {
     }
 
     pub fn asked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// From now on Ctrl-C quits at once with these words: what follows saves nothing that could be lost.
+    pub fn quit_with(&self, words: &str) {
+        if let Ok(mut last_words) = self.last_words.lock() {
+            *last_words = Some(words.to_string());
+        }
     }
 
     /// Asks; false if that was done before.
     fn ask(&self) -> bool {
-        !self.0.swap(true, Ordering::Relaxed)
+        !self.asked.swap(true, Ordering::Relaxed)
     }
 }
 
@@ -60,5 +74,7 @@ mod tests {
         assert!(!stop.asked());
         assert!(stop.ask());
         assert!(stop.asked() && !stop.ask());
+        stop.clone().quit_with("stopped");
+        assert_eq!(stop.last_words.lock().unwrap().as_deref(), Some("stopped"));
     }
 }

@@ -29,6 +29,11 @@ impl TrainWatch {
         };
         Ok(Self { recorder, display, stop, next })
     }
+
+    /// Whether the user asked to stop.
+    pub fn stop_asked(&self) -> Stop {
+        self.stop.clone()
+    }
 }
 
 impl Watch for TrainWatch {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use protoseg::core::count;
 use protoseg::train::{End, EpisodeValidation, EpochEvent, Event, Start, StepEvent, Validation};
 
 use super::{quoted, units};
@@ -52,11 +53,6 @@ pub fn start(start: &Start) -> Vec<String> {
         lines.push(format!("  resumed after step {from_step}"));
     }
     lines
-}
-
-/// `1 image`, `2 images`.
-fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// `loss 0.8123 (main 0.7102, aux 0.2553)`.
@@ -120,17 +116,5 @@ pub fn lines(event: &Event, pace: Option<&Pace>) -> Vec<String> {
         Event::Checkpoint { step, path } => vec![format!("saved step {step} -> {}", quoted(path))],
         Event::Warning { text } => vec![format!("warning: {text}")],
         Event::End(of) => vec![end(of)],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_is_singular() {
-        assert_eq!(count(1, "epoch"), "1 epoch");
-        assert_eq!(count(0, "image"), "0 images");
-        assert_eq!(count(2, "step"), "2 steps");
     }
 }

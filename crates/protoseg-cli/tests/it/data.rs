@@ -62,6 +62,62 @@ fn show_draws_a_class_and_never_overwrites() {
 }
 
 #[test]
+fn a_sheet_names_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let sheet = folder.path().join("sheet.png");
+    let args = ["data", "show", "scenes", "--count", "3", "--columns", "2", "-o", sheet.to_str().unwrap()];
+    let shown = protoseg(args).stdout;
+    let rows: Vec<&str> = shown.lines().filter(|line| line.starts_with("row ")).collect();
+    assert_eq!(rows.len(), 2, "{shown}");
+    assert_eq!(rows[0].split("  ").count(), 3, "two names: {shown}");
+    let one = folder.path().join("one.png");
+    let one = protoseg(["data", "show", "scenes", "--count", "1", "-o", one.to_str().unwrap()]).stdout;
+    assert!(one.contains("1 image of `train`"), "{one}");
+}
+
+/// A folder of two pictures, one of them with a cow, as YOLO describes it.
+fn write_yolo(root: &std::path::Path) {
+    for part in ["images", "labels"] {
+        fs::create_dir_all(root.join(part)).unwrap();
+    }
+    for name in ["a", "b"] {
+        let image = protoseg::core::Image::new(8, 8, vec![90; 192]);
+        protoseg_data::picture::write_image(root.join(format!("images/{name}.png")), &image).unwrap();
+    }
+    fs::write(root.join("labels/a.txt"), "0 0 0 1 0 1 1 0 1\n").unwrap();
+    fs::write(root.join("farm.yaml"), "train: images\nnames: [cow, duck]\n").unwrap();
+}
+
+#[test]
+fn a_yaml_file_is_a_data_set_and_one_without_folds_has_no_supports() {
+    let folder = tempfile::tempdir().unwrap();
+    write_yolo(folder.path());
+    let run = |args: &[&str]| crate::run::protoseg_in(folder.path(), args);
+    let check = run(&["data", "check", "farm.yaml"]);
+    assert_eq!(check.code, 0, "{}", check.stderr);
+    assert!(check.stdout.contains("2 images") && check.stdout.contains("cow"), "{}", check.stdout);
+
+    let supports = run(&["data", "supports", "farm.yaml", "-o", "list.json"]);
+    assert_eq!(supports.code, 1);
+    assert!(supports.stderr.contains("no novel classes") && supports.stderr.contains("register --data"));
+    assert!(!folder.path().join("list.json").exists());
+
+    fs::copy(folder.path().join("farm.yaml"), folder.path().join("data.yaml")).unwrap();
+    let spec = "name = \"farm\"\nformat = \"yolo\"\nnovel = [\"cow\"]\nmin_support_pixels = 9\n";
+    fs::write(folder.path().join("protoseg.toml"), spec).unwrap();
+    let few = run(&["data", "supports", ".", "--shots", "3", "-o", "list.json"]);
+    assert_eq!(few.code, 0, "{}", few.stderr);
+    assert!(
+        few.stderr.contains("class `cow` has only 1 usable image: the 3 supports repeat it"),
+        "{}",
+        few.stderr
+    );
+    assert!(few.stdout.contains("3 supports -> list.json"), "{}", few.stdout);
+    let none = run(&["data", "supports", ".", "--shots", "0"]);
+    assert!(none.stderr.contains("`--shots` must be at least 1"), "{}", none.stderr);
+}
+
+#[test]
 fn a_source_that_is_none_lists_the_benchmarks() {
     let answer = protoseg(["data", "check", "no-such-thing"]);
     assert_eq!(answer.code, 1);

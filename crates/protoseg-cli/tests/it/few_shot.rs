@@ -227,7 +227,7 @@ fn a_query_that_cannot_be_answered_is_refused() {
         error.contains("`capl` does not answer episodes") && error.contains("protoseg register"),
         "{error}"
     );
-    assert!(segment("model.safetensors", "photo1.png").contains("names no mask"));
+    assert!(segment("model.safetensors", "photo1.png").contains("has no mask"));
     assert!(!desk.path("found.png").exists());
 }
 

@@ -8,4 +8,5 @@ mod import;
 mod novel;
 mod predict;
 mod run;
+mod supports;
 mod train;

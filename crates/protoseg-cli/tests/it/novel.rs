@@ -54,7 +54,7 @@ impl Desk {
         desk
     }
 
-    fn register(&self, classes: &str, pack: &str) {
+    pub fn register(&self, classes: &str, pack: &str) {
         self.done(&format!("register --model model.safetensors {classes} -o {pack}"));
     }
 
@@ -271,7 +271,7 @@ fn what_cannot_be_is_said_and_nothing_is_lost() {
     write_index_mask(&desk.path("empty.png"), &empty).unwrap();
     says(&register("--class swan=photo0.png:empty.png"), &["empty.png", "swan", "no pixel"]);
     says(&register("--class swan=photo1.png:mask0.png"), &["mask0.png", "photo1.png", "80 x 60"]);
-    says(&register("--class duck=photo0.png:mask0.png"), &["duck", "already", "--force"]);
+    says(&register("--class duck=photo0.png:mask0.png"), &["duck", "already", "--force", "--add"]);
     says(&register("--class cow=photo0.png:mask0.png"), &["cow", "the model's own"]);
     says(
         &register("--class swan=photo0.png:mask0.png --class swan=photo1.png:mask1.png"),
@@ -290,6 +290,50 @@ fn what_cannot_be_is_said_and_nothing_is_lost() {
 
     fs::write(desk.path("torn.pack"), &before[..before.len() - 40]).unwrap();
     says("classes list torn.pack", &["torn.pack"]);
+}
+
+/// The pack as an older version wrote it, with `cow` for `duck`.
+fn make_old(desk: &Desk, pack: &str, old: &str) {
+    let bytes = fs::read(desk.path(pack)).unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let mut header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+    let listing = &mut header["__metadata__"]["protoseg-pack"];
+    let mut inner: serde_json::Value = serde_json::from_str(listing.as_str().unwrap()).unwrap();
+    inner.as_object_mut().unwrap().remove("base").unwrap();
+    inner["classes"][0]["name"] = "cow".into();
+    *listing = inner.to_string().into();
+    let header = header.to_string();
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &bytes[8 + length..]].concat();
+    fs::write(desk.path(old), bytes).unwrap();
+}
+
+#[test]
+fn no_class_of_a_pack_takes_the_name_of_a_base_class() {
+    let desk = Desk::new();
+    desk.register(DUCK, "my.pack");
+    let error = desk.refused("classes rename my.pack duck cow");
+    assert!(
+        error.contains("`cow`") && error.contains("the model's own") && error.contains("hint:"),
+        "{error}"
+    );
+    assert!(desk.done("classes list my.pack").contains("duck"), "nothing is lost");
+
+    make_old(&desk, "my.pack", "old.pack");
+    let error = desk.refused("predict --model model.safetensors --pack old.pack photo0.png -o out");
+    assert!(error.contains("protoseg classes rename old.pack cow NEW-NAME"), "{error}");
+    let error = desk.refused("classes merge my.pack old.pack -o both.pack");
+    assert!(error.contains("old.pack") && error.contains("`cow`"), "{error}");
+    desk.done("classes rename old.pack cow drake");
+    desk.done("predict --model model.safetensors --pack old.pack photo0.png -o out");
+}
+
+#[test]
+fn info_shows_a_pack_too() {
+    let desk = Desk::new();
+    desk.register(DUCK, "my.pack");
+    assert_eq!(desk.done("info my.pack"), desk.done("classes list my.pack"));
+    assert!(desk.done("info my.pack --json").contains("protoseg.classes/1"));
+    assert!(desk.refused("info photo0.png").contains("photo0.png"));
 }
 
 #[test]

@@ -154,7 +154,9 @@ fn what_cannot_be_trained_is_said_before_anything_is_written() {
         }
         assert!(!folder.path().join("run/plan.toml").exists());
     };
-    refused(&["--batch", "1"], &["training.batch", "at least 2"]);
+    refused(&["--batch", "1"], &["`--batch` must be", "at least 2", "got 1"]);
+    refused(&["--epochs", "0"], &["`--epochs` must be at least 1, got 0"]);
+    refused(&["--crop", "3"], &["`--crop` must be a side", "got 3"]);
     refused(&["--method", "kapl"], &["kapl", "capl-tr"]);
     refused(&["--device", "tpu"], &["tpu", "cpu"]);
     refused(&["--fold", "7"], &["7"]);
@@ -166,6 +168,80 @@ fn what_cannot_be_trained_is_said_before_anything_is_written() {
     refused(&[], &["line 4", "training.epochs"]);
     let nothing = protoseg_in(folder.path(), ["train", "--resume", "nowhere"]);
     assert!(nothing.code == 1 && nothing.stderr.contains("no run"), "{}", nothing.stderr);
+}
+
+#[test]
+fn a_folder_is_a_data_set_and_random_weights_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    data_and_plan(folder.path());
+    let dry = protoseg_in(folder.path(), ["train", "data", "--epochs", "1", "--dry-run"]);
+    assert_eq!(dry.code, 0, "{}", dry.stderr);
+    assert!(dry.stdout.contains("source = \"data\""), "{}", dry.stdout);
+    let both = protoseg_in(folder.path(), ["train", "data", "--data", "scenes", "--dry-run"]);
+    assert!(both.code == 1 && both.stderr.contains("two data sets"), "{}", both.stderr);
+
+    let run = train(folder.path(), "run", &["--epochs", "1"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("1 epoch,") && run.stderr.contains("random weights"), "{}", run.stderr);
+    let again = protoseg_in(folder.path(), ["train", "run"]);
+    assert!(again.code == 1 && again.stderr.contains("--resume run"), "{}", again.stderr);
+
+    // A model is a start, if its encoder is the same.
+    let init = ["--init", "run/last.safetensors", "--epochs", "1"];
+    let warm = train(folder.path(), "warm", &init);
+    assert_eq!(warm.code, 0, "{}", warm.stderr);
+    assert!(!warm.stderr.contains("random weights"), "{}", warm.stderr);
+
+    // A finished run goes on to more epochs, and says that the result is not that of a longer run.
+    let longer = protoseg_in(folder.path(), ["train", "--resume", "warm", "--epochs", "3"]);
+    assert_eq!(longer.code, 0, "{}", longer.stderr);
+    assert!(
+        longer.stderr.contains("differs from that of an uninterrupted run of 3 epochs"),
+        "{}",
+        longer.stderr
+    );
+    assert!(longer.stderr.contains("resumed after step 3"), "{}", longer.stderr);
+    assert_eq!(losses(&events(folder.path(), "warm")).len(), 9);
+    let plan = fs::read_to_string(folder.path().join("warm/plan.toml")).unwrap();
+    assert!(plan.contains("epochs = 3"), "{plan}");
+    assert_eq!(protoseg_in(folder.path(), ["train", "--resume", "warm"]).code, 0);
+    let shorter = protoseg_in(folder.path(), ["train", "--resume", "warm", "--epochs", "2"]);
+    assert!(shorter.stderr.contains("`--epochs` must be at least 3"), "{}", shorter.stderr);
+    let other = protoseg_in(folder.path(), ["train", "--resume", "warm", "--epochs", "4", "--lr", "1"]);
+    assert!(other.code == 1 && other.stderr.contains("as it was planned"), "{}", other.stderr);
+    assert_eq!(fs::read_to_string(folder.path().join("warm/plan.toml")).unwrap(), plan);
+    let other = train(folder.path(), "other", &[&init[..], &["--arch", "pspnet18"]].concat());
+    assert_eq!(other.code, 1);
+    for words in ["last.safetensors` holds weights of `resnet10`", "is `resnet18`", "--arch pspnet-resnet10"]
+    {
+        assert!(other.stderr.contains(words), "{}", other.stderr);
+    }
+    assert!(!other.stderr.contains("layer1"), "{}", other.stderr);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_the_demo() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_protoseg"))
+        .current_dir(folder.path())
+        .args(["demo", "--quick"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let metrics = folder.path().join("demo/run/metrics.jsonl");
+    wait_for(&metrics, &mut child);
+    while fs::metadata(&metrics).unwrap().len() == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "the demo ended before its first event");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("protoseg demo --out demo --force"), "{stderr}");
 }
 
 #[test]
@@ -329,7 +405,11 @@ fn a_class_without_enough_images_for_an_episode_is_named() {
     }
     assert!(!folder.path().join("run/plan.toml").exists());
     let answer = train(folder.path(), "run", &["--method", "capl"]);
-    assert!(answer.code == 1 && answer.stderr.contains("`method` must be one of panet"), "{}", answer.stderr);
+    assert!(
+        answer.code == 1 && answer.stderr.contains("`--method` must be one of panet"),
+        "{}",
+        answer.stderr
+    );
 }
 
 #[test]

@@ -29,6 +29,13 @@ pub fn find_yaml(root: &Path) -> Option<PathBuf> {
 /// are background or "no label".
 pub fn open(root: &Path, background: bool) -> Result<YoloDataset, DataError> {
     let path = find_yaml(root).ok_or_else(|| DataError::missing(&root.join("data.yaml")))?;
+    open_yaml(&path, background)
+}
+
+/// Opens the data set that a YAML file of any name describes.
+pub fn open_yaml(path: &Path, background: bool) -> Result<YoloDataset, DataError> {
+    let path = path.to_path_buf();
+    let root = path.parent().filter(|root| !root.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let yaml = parse_yaml(&path, &files::read_text(&path)?)?;
     let classes = drawn_classes(&yaml.names, background)
         .map_err(|source| DataError::Classes { path: path.clone(), source })?;

@@ -52,7 +52,7 @@ fn the_example_of_supports_resolves() {
     let [json, by_hand, _] = blocks("json")[..] else { panic!("three examples") };
     let folder = farm();
     let examples = SupportFiles::read_json(&folder.write("by-hand.json", by_hand)).unwrap();
-    assert_eq!((examples.len(), examples[1].value, examples[1].base_labels), (2, Some(17), true));
+    assert_eq!((examples.len(), examples[1].value, examples[1].base_labels), (5, Some(17), true));
     folder.write("protoseg.toml", toml);
     let farm = Benchmark::folder(folder.path()).unwrap();
     let list = read_supports(&folder.write("supports.json", json)).unwrap();

@@ -3,7 +3,7 @@
 use protoseg_core::{ClassTable, IdMap};
 use protoseg_data::picture::{image_size, read_image};
 use protoseg_data::reader::folder::{self, FolderOptions};
-use protoseg_data::{Benchmark, DataError, Dataset, MaskKind, SheetOptions, Size, contact_sheet};
+use protoseg_data::{Benchmark, DataError, Dataset, MaskKind, Place, SheetOptions, Size, contact_sheet};
 use protoseg_testing::shared;
 
 use crate::fixture::{Folder, gradient, scene};
@@ -122,8 +122,9 @@ fn a_contact_sheet_shows_masks_over_images() {
     let dataset = folder::open(options).unwrap();
     let options = SheetOptions { columns: 2, cell: 20, opacity: 255 };
     let sheet = contact_sheet(&dataset, &[0, 1, 2], options).unwrap();
-    // A row is as high as its highest picture: 12 pixels, with gaps of 4.
-    assert_eq!((sheet.image.width, sheet.image.height), (52, 36));
+    // A row is as high as its highest picture: 12 pixels, with 16 for a name and gaps of 4.
+    assert_eq!((sheet.image.width, sheet.image.height), (52, 68));
+    assert_eq!(sheet.places[2], Place { left: 4, top: 36, width: 20, height: 12 });
     let pixel = |x: usize, y: usize| &sheet.image.data[(y * 52 + x) * 3..][..3];
     assert_eq!(pixel(4 + 5, 4 + 5), [128, 0, 0], "cow");
     assert_eq!(pixel(28 + 10, 4 + 7), [0, 128, 0], "duck of the second image");
@@ -141,7 +142,7 @@ fn a_contact_sheet_of_real_photos() {
     let benchmark = Benchmark::folder(&root).unwrap();
     let indices: Vec<usize> = (0..12).collect();
     let sheet = contact_sheet(benchmark.dataset.as_ref(), &indices, SheetOptions::default()).unwrap();
-    assert_eq!((sheet.image.width, sheet.image.height), (6 * 244 + 4, 2 * 164 + 4));
+    assert_eq!((sheet.image.width, sheet.image.height), (6 * 244 + 4, 2 * (164 + 16) + 4));
     assert!(
         sheet
             .legend

@@ -160,6 +160,10 @@ impl Family for EfficientNetLiteConfig {
         self.shape().channels()
     }
 
+    fn name(&self) -> &'static str {
+        Self::NAMES.get(self.variant).copied().unwrap_or("efficientnet-lite")
+    }
+
     fn describe(&self) -> String {
         format!("EfficientNet-Lite{} (output stride {})", self.variant, self.output_stride)
     }

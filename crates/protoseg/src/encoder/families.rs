@@ -81,6 +81,13 @@ macro_rules! families {
                 }
             }
 
+            /// The name by which it is chosen: `resnet50`.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(config) => Family::name(config),)*
+                }
+            }
+
             /// `ResNet-50 (deep stem, stride on the 3x3, output stride 8)`.
             pub fn describe(&self) -> String {
                 match self {

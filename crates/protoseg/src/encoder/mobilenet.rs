@@ -111,6 +111,10 @@ impl Family for MobileNetV2Config {
         self.shape().channels()
     }
 
+    fn name(&self) -> &'static str {
+        Self::NAMES[0]
+    }
+
     fn describe(&self) -> String {
         format!("MobileNetV2 (output stride {})", self.output_stride)
     }

@@ -243,6 +243,11 @@ impl Family for ResNetConfig {
         [channels[self.layers - 2], channels[self.layers - 1]]
     }
 
+    fn name(&self) -> &'static str {
+        let is_own = |name: &&&str| Self::parse(name).is_some_and(|other| other.depth == self.depth);
+        Self::NAMES.iter().find(is_own).copied().unwrap_or("resnet")
+    }
+
     fn describe(&self) -> String {
         let stem = match self.stem {
             Stem::Classic => "classic stem",

@@ -63,6 +63,9 @@ pub(crate) trait Family: Sized {
     /// Channels of the last map but one and of the last.
     fn channels(&self) -> [usize; 2];
 
+    /// One of [`Self::NAMES`].
+    fn name(&self) -> &'static str;
+
     /// Name and settings in words.
     fn describe(&self) -> String;
 
@@ -215,6 +218,7 @@ mod tests {
             let stages = encoder.describe(&mut graph, input);
             let shapes = graph.shapes([64, 64, 3]);
             let [before, last] = config.channels();
+            assert_eq!(config.name(), name);
             assert_eq!(stages.len(), 5, "{name}");
             assert_eq!([shapes[stages[3]][2], shapes[stages[4]][2]], [before, last], "{name}");
             assert_eq!(shapes[stages[4]][0] * config.output_stride(), 64, "{name}");

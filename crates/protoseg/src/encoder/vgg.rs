@@ -84,6 +84,10 @@ impl Family for VggConfig {
         [BLOCKS[3].1, BLOCKS[4].1]
     }
 
+    fn name(&self) -> &'static str {
+        Self::NAMES[0]
+    }
+
     fn describe(&self) -> String {
         format!("VGG-16 (output stride {})", self.output_stride)
     }

@@ -3,7 +3,7 @@
 use std::{fmt::Write, time::Duration};
 
 use protoseg_core::{
-    Confusion, Episode, EpisodeCounts, EpisodeScores, EpisodeStyle, Fit, NamedEpisode, Spread,
+    Confusion, Episode, EpisodeCounts, EpisodeScores, EpisodeStyle, Fit, NamedEpisode, Spread, count,
 };
 use protoseg_data::peak_memory;
 use serde::Serialize;
@@ -347,9 +347,4 @@ fn field(text: &str) -> String {
 /// A comma and a number that may not be there.
 fn number(value: Option<f64>) -> String {
     value.map_or(",".to_string(), |value| format!(",{value:.4}"))
-}
-
-/// `1 episode`, `1000 episodes`.
-fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

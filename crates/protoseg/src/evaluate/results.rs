@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, time::Duration};
 
-use protoseg_core::{Classes, NovelPixels, Protocol, Scores, Spread, SupportList};
+use protoseg_core::{Classes, NovelPixels, Protocol, Scores, Spread, SupportList, count};
 use protoseg_data::Benchmark;
 use serde::Serialize;
 
@@ -151,8 +151,9 @@ impl Results {
             seeds => format!("mean and deviation of {seeds} draws"),
         };
         format!(
-            "{data} fold {fold}, protocol {protocol}: {images} images of `{split}` at {size}, \
-             supports from `{support_split}`, {draws}; mIoU in %, `before` is base before teaching"
+            "{data} fold {fold}, protocol {protocol}: {} of `{split}` at {size}, \
+             supports from `{support_split}`, {draws}; mIoU in %, `before` is base before teaching",
+            count(images, "image")
         )
     }
 

@@ -5,10 +5,12 @@ mod colors;
 mod overlay;
 mod palette;
 mod regions;
+mod sheet;
 pub(crate) mod svg;
 mod thumbnail;
 
 pub(crate) use overlay::{draw_legend, paste};
 pub use palette::{Palette, hex};
 pub use regions::{ClassRegion, CocoDocument};
+pub use sheet::name_sheet;
 pub(crate) use thumbnail::thumbnail;

@@ -17,7 +17,8 @@ use crate::{
 pub struct SupportCheck {
     /// The classes whose prototypes are nearest, with their cosines, nearest first.
     pub nearest: Vec<(String, f32)>,
-    /// IoU of the class in each support, in percent, when predicted from the others; empty for a single one.
+    /// IoU of the class in each support, in percent, when predicted from the others; empty for a single one. Weak supports
+    /// have none.
     pub leave_one_out: Vec<f64>,
     /// The class that takes most of its pixels in its own supports, and their share in percent.
     pub taken: Option<(String, f64)>,
@@ -41,6 +42,8 @@ pub struct SeenSupport {
     pub content: (usize, usize),
     /// What the pack keeps of it.
     pub shot: Shot,
+    /// Whether its labels say only roughly where the class is, so that predictions cannot be compared with them.
+    pub is_weak: bool,
 }
 
 /// Looks at the supports of the pack's class `name`, as they are used with these parts.
@@ -69,6 +72,7 @@ pub fn check_supports(
             own += 1;
         }
         if class.shots.len() > 1
+            && !support.is_weak
             && let Some(others) = without(pack, class, &support.shot)
         {
             let others = segmenter(&others?)?;

@@ -1,6 +1,7 @@
 //! Registration: a few labelled images of new classes become a classifier of old and new ones. No gradient.
 
 mod check;
+mod remarks;
 mod report;
 mod supports;
 
@@ -11,7 +12,7 @@ use protoseg_data::{DataError, Support};
 pub use report::{ClassReport, Near};
 pub use supports::SupportSet;
 
-use self::check::SeenSupport;
+use self::{check::SeenSupport, remarks::Remarks, supports::ClassSources};
 use crate::{
     class_pack::{ClassPack, PackClass, PackError, Shot},
     method::{Rows, Usage, support_sums::SupportSums},
@@ -80,6 +81,17 @@ pub enum RegisterError {
     /// No class was given.
     #[error("no class is given")]
     Nothing,
+    /// A data set has nothing to teach.
+    #[error(
+        "no training image of data set `{dataset}` shows a class that the model does not know\n\
+         hint: its classes are {classes}"
+    )]
+    NothingNew {
+        /// The data set.
+        dataset: String,
+        /// Its classes.
+        classes: String,
+    },
 }
 
 /// What the pixels of a support that nobody labelled are.
@@ -95,8 +107,20 @@ pub enum Rest {
 #[derive(Clone, Debug)]
 pub struct Registration {
     usage: Usage,
-    replace: bool,
+    known: KnownClass,
     rest: Rest,
+}
+
+/// What happens to a class that is already in the pack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KnownClass {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// Its supports are replaced.
+    Replace,
+    /// It keeps its supports and gets more.
+    Extend,
 }
 
 /// What a registration is doing.
@@ -106,6 +130,38 @@ pub enum RegisterStage {
     Looking,
     /// Checking how good they are; counted in classes.
     Checking,
+}
+
+/// What the supports of a class have taught.
+struct Learned {
+    name: String,
+    shots: Vec<Shot>,
+    kept: Vec<SeenSupport>,
+    remarks: Remarks,
+}
+
+impl Learned {
+    fn new(class: &ClassSources) -> Self {
+        let (name, remarks) = (class.name().to_string(), Remarks::new(class.warnings()));
+        Self { name, shots: Vec::new(), kept: Vec::new(), remarks }
+    }
+
+    /// As a class of a pack that keeps what it had `before`. What is given again is counted once.
+    fn finish(self, before: Option<PackClass>) -> (PackClass, Vec<SeenSupport>, Remarks) {
+        let Self { name, mut shots, kept, remarks } = self;
+        let mut remarks = remarks.finish(&name);
+        let color = before.as_ref().and_then(|before| before.color);
+        for shot in before.into_iter().flat_map(|before| before.shots) {
+            match shots.contains(&shot) {
+                true => remarks.warnings.push(format!(
+                    "support `{}` of `{name}` is in the pack already and is counted once",
+                    shot.image
+                )),
+                false => shots.push(shot),
+            }
+        }
+        (PackClass { name, color, shots }, kept, remarks)
+    }
 }
 
 /// Features of this many supports are kept in memory for the check; for more, they are computed again.
@@ -118,7 +174,7 @@ impl Registration {
         let classes = model.classes();
         let is_taught = classes.has_background() && classes.n_base() == 1;
         let rest = if is_taught { Rest::Background } else { Rest::Ignore };
-        Ok(Self { usage: model.usage()?, replace: false, rest })
+        Ok(Self { usage: model.usage()?, known: KnownClass::Refuse, rest })
     }
 
     /// With unlabelled pixels of supports as background, or unknown. Without a background in the model they stay unknown.
@@ -133,10 +189,10 @@ impl Registration {
         Self { usage, ..self }
     }
 
-    /// Replaces classes that are already in the pack.
+    /// Decides what happens to classes that are already in the pack.
     #[must_use]
-    pub fn replace(self, replace: bool) -> Self {
-        Self { replace, ..self }
+    pub fn known(self, known: KnownClass) -> Self {
+        Self { known, ..self }
     }
 
     /// Adds all classes of a set to a pack and says how good their supports are. If anything fails, the pack stays as
@@ -152,61 +208,68 @@ impl Registration {
             return Err(RegisterError::Nothing);
         }
         pack.check(model)?;
-        let mut new = self.with_room(model, pack, set)?;
+        let (mut new, kept_classes) = self.with_room(model, pack, set)?;
         let total: usize = set.classes().iter().map(|class| class.len()).sum();
         let mut done = 0;
-        let mut seen: Vec<Vec<SeenSupport>> = Vec::new();
-        for class in set.classes() {
-            let (mut shots, mut kept) = (Vec::new(), Vec::new());
+        let mut seen: Vec<(Vec<SeenSupport>, Remarks)> = Vec::new();
+        for (class, before) in set.classes().iter().zip(kept_classes) {
+            let mut learned = Learned::new(class);
             for index in 0..class.len() {
                 progress(RegisterStage::Looking, done, total);
-                let support = self.look(model, &class.load(index, model, self.rest)?)?;
-                shots.push(support.shot.clone());
+                let support = class.load(index, model, self.rest)?;
+                learned.remarks.look(&support);
+                let support = self.look(model, &support)?;
+                learned.shots.push(support.shot.clone());
                 if done < KEPT {
-                    kept.push(support);
+                    learned.kept.push(support);
                 }
                 done += 1;
             }
-            new.add(PackClass { name: class.name().to_string(), color: None, shots })?;
-            seen.push(kept);
+            let (class, kept, remarks) = learned.finish(before);
+            new.add(class)?;
+            seen.push((kept, remarks));
         }
         progress(RegisterStage::Looking, total, total);
         let count = set.classes().len();
         let mut reports = Vec::new();
-        for (place, (class, mut seen)) in set.classes().iter().zip(seen).enumerate() {
+        for (place, (class, (mut seen, remarks))) in set.classes().iter().zip(seen).enumerate() {
             progress(RegisterStage::Checking, place, count);
             for index in seen.len()..class.len() {
                 seen.push(self.look(model, &class.load(index, model, self.rest)?)?);
             }
             let check = check::check_supports(model, &new, class.name(), &seen, &self.usage)?;
-            reports.push(ClassReport::new(new.class(class.name())?, check));
+            reports.push(ClassReport::new(new.class(class.name())?, check, remarks));
         }
         progress(RegisterStage::Checking, count, count);
         *pack = new;
         Ok(reports)
     }
 
-    /// The pack without the classes that are to be replaced. Names that the model or the pack has are refused.
+    /// The pack without the classes that are to change, and what those that are to be extended have, class by class of
+    /// the set. Names of the model's own classes are refused, and those in the pack if nothing is to happen to them.
     fn with_room(
         &self,
         model: &Model,
         pack: &ClassPack,
         set: &SupportSet,
-    ) -> Result<ClassPack, RegisterError> {
-        let mut room = pack.clone();
+    ) -> Result<(ClassPack, Vec<Option<PackClass>>), RegisterError> {
+        let (mut room, mut kept) = (pack.clone(), Vec::new());
         let classes = model.classes();
         for class in set.classes().iter().map(|class| class.name()) {
             if classes.rows()[..classes.n_base()].iter().any(|base| base.name == class) {
                 return Err(RegisterError::Known { class: class.to_string() });
             }
-            if room.class(class).is_ok() {
-                match self.replace {
-                    true => room.remove(class).map(drop)?,
-                    false => return Err(PackError::Twice(class.to_string()).into()),
-                }
+            if room.class(class).is_err() {
+                kept.push(None);
+                continue;
             }
+            if self.known == KnownClass::Refuse {
+                return Err(PackError::Twice(class.to_string()).into());
+            }
+            let before = room.remove(class)?;
+            kept.push(Some(before).filter(|_| self.known == KnownClass::Extend));
         }
-        Ok(room)
+        Ok((room, kept))
     }
 
     /// Features and sums of a support.
@@ -222,7 +285,7 @@ impl Registration {
                 pixels: support.pixels(),
                 size: preprocess.size,
             })?;
-        Ok(SeenSupport { features, labels, content, shot })
+        Ok(SeenSupport { features, labels, content, shot, is_weak: support.is_weak() })
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use protoseg_core::count;
 use serde::Serialize;
 
-use super::check::SupportCheck;
+use super::{check::SupportCheck, remarks::Remarks};
 use crate::class_pack::PackClass;
 
 /// A registered class and how good its supports are.
@@ -22,6 +23,10 @@ pub struct ClassReport {
     pub nearest: Vec<Near>,
     /// IoU of the class in each support, in percent, when predicted from the others; empty for a single support.
     pub leave_one_out_iou: Vec<f64>,
+    /// How many of the supports just given have a weak mask: a box or a scribble.
+    pub weak: usize,
+    /// How files were understood, where that could surprise.
+    pub notes: Vec<String>,
     /// What is likely to go wrong.
     pub warnings: Vec<String>,
 }
@@ -36,9 +41,9 @@ pub struct Near {
 }
 
 impl ClassReport {
-    pub(super) fn new(class: &PackClass, check: SupportCheck) -> Self {
+    pub(super) fn new(class: &PackClass, check: SupportCheck, remarks: Remarks) -> Self {
         let name = &class.name;
-        let mut warnings = Vec::new();
+        let Remarks { weak, notes, mut warnings, .. } = remarks;
         if let Some((other, share)) = check.taken.filter(|(_, share)| *share >= SupportCheck::CONFUSED) {
             warnings.push(format!(
                 "`{name}` is likely to be taken for `{other}`: {share:.0} % of its pixels in its own supports are"
@@ -59,6 +64,8 @@ impl ClassReport {
             positions: class.shots.iter().map(|shot| f64::from(shot.own.count)).sum(),
             nearest: check.nearest.into_iter().map(|(class, cosine)| Near { class, cosine }).collect(),
             leave_one_out_iou: check.leave_one_out,
+            weak,
+            notes,
             warnings,
         }
     }
@@ -67,8 +74,8 @@ impl ClassReport {
 impl fmt::Display for ClassReport {
     /// A few lines for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let supports = if self.shots == 1 { "support" } else { "supports" };
-        write!(f, "{}: {} {supports}, {} pixels", self.class, self.shots, self.pixels)?;
+        let (supports, pixels) = (count(self.shots, "support"), count(self.pixels, "pixel"));
+        write!(f, "{}: {supports}, {pixels}", self.class)?;
         let near: Vec<String> =
             self.nearest.iter().map(|near| format!("{} {:.2}", near.class, near.cosine)).collect();
         if !near.is_empty() {
@@ -78,6 +85,7 @@ impl fmt::Display for ClassReport {
             let ious: Vec<String> = self.leave_one_out_iou.iter().map(|iou| format!("{iou:.0}")).collect();
             write!(f, "; IoU of each support from the others, in percent: {}", ious.join(" "))?;
         }
+        self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"))?;
         self.warnings.iter().try_for_each(|warning| write!(f, "\nwarning: {warning}"))
     }
 }
@@ -95,12 +103,14 @@ mod tests {
             positions: 4.0,
             nearest: vec![Near { class: "swan".into(), cosine: 0.512 }],
             leave_one_out_iou: vec![61.2, 48.9],
+            weak: 0,
+            notes: vec!["cut at half".into()],
             warnings: vec!["beware".into()],
         };
         assert_eq!(
             report.to_string(),
             "duck: 2 supports, 90 pixels; nearest classes (cosine): swan 0.51; \
-             IoU of each support from the others, in percent: 61 49\nwarning: beware"
+             IoU of each support from the others, in percent: 61 49\nnote: cut at half\nwarning: beware"
         );
     }
 }

@@ -2,9 +2,9 @@
 
 use std::{path::Path, sync::Arc};
 
-use protoseg_core::{ClassId, ClassTable, Classes, Fold, Remap, SupportDraw, SupportList};
+use protoseg_core::{ClassId, ClassTable, Classes, IGNORE, Remap, SupportDraw, SupportList, seed};
 use protoseg_data::{
-    Benchmark, DataError, Dataset, Support, SupportFiles,
+    Benchmark, DataError, Dataset, MaskSource, Support, SupportFiles,
     reader::coco::{self, CocoSplit},
     resolve_supports, scan,
 };
@@ -22,12 +22,20 @@ pub struct SupportSet {
 pub(super) struct ClassSources {
     name: String,
     sources: Vec<Source>,
+    /// What gathering them has to say.
+    warnings: Vec<String>,
 }
 
 enum Source {
     Memory(Support),
     Files(SupportFiles),
-    Sample { dataset: Arc<dyn Dataset>, index: usize, class: ClassId },
+    Sample {
+        dataset: Arc<dyn Dataset>,
+        index: usize,
+        class: ClassId,
+        /// Whether pixels of the data set's background are known to be none of the model's classes.
+        knows_background: bool,
+    },
 }
 
 impl SupportSet {
@@ -49,7 +57,7 @@ impl SupportSet {
         if self.names().any(|name| name == class) {
             return Err(RegisterError::GivenTwice { class: class.to_string() });
         }
-        self.classes.push(ClassSources { name: class.to_string(), sources });
+        self.classes.push(ClassSources { name: class.to_string(), sources, warnings: Vec::new() });
         Ok(())
     }
 
@@ -97,31 +105,72 @@ impl SupportSet {
         let classes: Vec<ClassId> = unknown_classes(dataset.classes(), model.classes()).collect();
         let found = first_samples(dataset.as_ref(), &classes, shots)?;
         for (class, found) in classes.into_iter().zip(found).filter(|(_, found)| !found.is_empty()) {
-            self.add_samples(&dataset, class, found)?;
+            self.add_samples(&dataset, class, found, false)?;
         }
         Ok(())
     }
 
-    /// Novel classes of a fold, drawn at random from the training images; where the fold has none, every class that the
-    /// model does not have.
+    /// Every class of a data set without folds that the model does not have, with at most `draw.n_shots` of the
+    /// training images that hold it, drawn at random. An image may hold other classes too; no rule of a benchmark
+    /// applies. Pixels outside all labels say nothing: on people's own photos they may be anything.
+    pub fn add_labelled(
+        &mut self,
+        benchmark: Benchmark,
+        draw: SupportDraw,
+        model: &Model,
+    ) -> Result<(), RegisterError> {
+        let dataset: Arc<dyn Dataset> = Arc::from(benchmark.dataset);
+        let stats = scan(dataset.as_ref(), &benchmark.train)?;
+        let mut is_empty = true;
+        for class in unknown_classes(dataset.classes(), model.classes()) {
+            let least = draw.min_pixels.max(1);
+            let images = stats.indices.iter().zip(&stats.stats);
+            let mut found: Vec<usize> =
+                images.filter(|(_, stats)| stats.pixels(class) >= least).map(|(&index, _)| index).collect();
+            if found.is_empty() {
+                continue;
+            }
+            is_empty = false;
+            seed::shuffle(&mut found, &mut seed::stream(draw.seed, &[u64::from(class.0)]));
+            found.truncate(draw.n_shots);
+            self.add_samples(&dataset, class, found, false)?;
+        }
+        match is_empty {
+            false => Ok(()),
+            true => Err(RegisterError::NothingNew {
+                dataset: dataset.name().to_string(),
+                classes: dataset
+                    .classes()
+                    .foreground()
+                    .map(|class| format!("`{}`", class.name))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            }),
+        }
+    }
+
+    /// Warns of every class that has fewer supports than were asked for.
+    pub fn expect(&mut self, shots: usize) {
+        for class in self.classes.iter_mut().filter(|class| class.sources.len() < shots) {
+            let (name, got) = (&class.name, class.sources.len());
+            class.warnings.push(format!("`{name}` has fewer supports than asked for: {got} of {shots}"));
+        }
+    }
+
+    /// Novel classes of a fold, drawn at random from the training images by the rules of its benchmark.
     pub fn add_drawn(
         &mut self,
         benchmark: Benchmark,
         fold: usize,
         draw: SupportDraw,
-        model: &Model,
     ) -> Result<(), RegisterError> {
-        let mut fold = benchmark.fold(fold)?.clone();
+        let fold = benchmark.fold(fold)?.clone();
         let dataset: Arc<dyn Dataset> = Arc::from(benchmark.dataset);
-        if fold.novel().is_empty() {
-            let unknown: Vec<ClassId> = unknown_classes(dataset.classes(), model.classes()).collect();
-            fold = Fold::new(dataset.classes(), 0, &unknown).map_err(DataError::from)?;
-        }
         let drawn = scan(dataset.as_ref(), &benchmark.train)?.draw_supports(dataset.as_ref(), &fold, draw)?.1;
         fold.novel()
             .iter()
             .zip(drawn)
-            .try_for_each(|(&class, found)| self.add_samples(&dataset, class, found))
+            .try_for_each(|(&class, found)| self.add_samples(&dataset, class, found, true))
     }
 
     /// The supports that a list names, of a fold's novel classes.
@@ -132,7 +181,7 @@ impl SupportSet {
         fold.novel()
             .iter()
             .zip(found)
-            .try_for_each(|(&class, found)| self.add_samples(&dataset, class, found))
+            .try_for_each(|(&class, found)| self.add_samples(&dataset, class, found, true))
     }
 
     fn add_samples(
@@ -140,9 +189,10 @@ impl SupportSet {
         dataset: &Arc<dyn Dataset>,
         class: ClassId,
         found: Vec<usize>,
+        knows_background: bool,
     ) -> Result<(), RegisterError> {
         let name = dataset.classes().name(class).map_or_else(|| class.to_string(), str::to_string);
-        let source = |index| Source::Sample { dataset: Arc::clone(dataset), index, class };
+        let source = |index| Source::Sample { dataset: Arc::clone(dataset), index, class, knows_background };
         self.add_sources(&name, found.into_iter().map(source).collect())
     }
 }
@@ -185,6 +235,11 @@ impl ClassSources {
         self.sources.len()
     }
 
+    /// What gathering its supports has to say.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     /// One support, with labels of the model's base classes where they are known, and what the rest is.
     pub fn load(&self, index: usize, model: &Model, rest: Rest) -> Result<Support, DataError> {
         let classes = model.classes();
@@ -193,10 +248,20 @@ impl ClassSources {
             Source::Memory(support) => Ok(support.clone().with_rest(background)),
             Source::Files(files) => {
                 let support = files.load(classes.n_base() as u16, classes.rows().len() as u16)?;
+                // Beside a scribble the class goes on.
+                let background = background.filter(|_| !matches!(files.mask, MaskSource::Scribble(_)));
                 Ok(support.with_rest(background))
             }
-            Source::Sample { dataset, index, class } => {
-                let (image, labels) = dataset.load(*index)?;
+            Source::Sample { dataset, index, class, knows_background } => {
+                let (image, mut labels) = dataset.load(*index)?;
+                if let (Some(outside), false, Rest::Ignore) =
+                    (dataset.classes().background(), knows_background, rest)
+                {
+                    let is_outside = |label: &&mut u16| **label == outside.0;
+                    labels.data.iter_mut().filter(is_outside).for_each(|label| *label = IGNORE);
+                }
+                // Other classes of a folder are new too, and no background.
+                let background = background.filter(|_| *knows_background);
                 let remap = Remap::for_support(dataset.classes(), classes, *class, background);
                 let sample = &dataset.samples()[*index];
                 let rows = remap.apply(&labels).map_err(|error| DataError::Labels {

@@ -33,6 +33,18 @@ pub enum TrainError {
     /// Weights cannot be read or written.
     #[error(transparent)]
     Weights(#[from] WeightsError),
+    /// The weights to start from are of another encoder than the plan names.
+    #[error("`{}` holds weights of `{got}`, but the network's encoder is `{expected}`", path.display())]
+    OtherEncoder {
+        /// The file.
+        path: PathBuf,
+        /// The encoder in it.
+        got: &'static str,
+        /// The plan's encoder.
+        expected: &'static str,
+        /// The architecture that the file fits.
+        arch: String,
+    },
     /// The model cannot be written.
     #[error(transparent)]
     Model(#[from] ModelError),

@@ -81,9 +81,11 @@ pub(crate) fn assign_fitting<M: Module>(
         Some(error) => Err(error),
         None if left.is_empty() => Ok((module, None)),
         None => {
-            let (count, some) = (left.len(), left.iter().take(SAID).cloned().collect::<Vec<_>>().join("; "));
-            let more = if count > SAID { "; ..." } else { "" };
-            Ok((module, Some(format!("{count} tensors start fresh: {some}{more}"))))
+            let some = left.iter().take(SAID).cloned().collect::<Vec<_>>().join("; ");
+            let more = if left.len() > SAID { "; ..." } else { "" };
+            let verb = if left.len() == 1 { "starts" } else { "start" };
+            let fresh = protoseg_core::count(left.len(), "tensor");
+            Ok((module, Some(format!("{fresh} {verb} fresh: {some}{more}"))))
         }
     }
 }

@@ -18,8 +18,11 @@ impl Plan {
         if self.devices.is_empty() {
             return refuse("devices", &"[]", "at least one device");
         }
-        if !(1..=100_000).contains(&training.epochs) {
-            return refuse("training.epochs", &training.epochs, "1 to 100000");
+        if training.epochs == 0 {
+            return refuse("training.epochs", &0, "at least 1");
+        }
+        if training.epochs > 100_000 {
+            return refuse("training.epochs", &training.epochs, "at most 100000");
         }
         if !(1..=64).contains(&training.accumulate) {
             return refuse("training.accumulate", &training.accumulate, "1 to 64 parts");

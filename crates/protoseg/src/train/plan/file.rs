@@ -46,7 +46,8 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Reads a plan. Paths in it are relative to the file.
+    /// Reads a plan. Paths in it are relative to the file, or to the working directory if they exist only there: the
+    /// plan in a run's folder names them as the run was started.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         let text = fs::read_to_string(path)
             .map_err(|source| PlanError::Read { path: path.to_path_buf(), source })?;
@@ -56,8 +57,12 @@ impl Plan {
         {
             plan.data.source = beside(plan.data.source.as_ref()).to_string_lossy().into_owned();
         }
-        plan.data.root = plan.data.root.map(|root| beside(&root));
-        plan.network.init = plan.network.init.map(|init| beside(&init));
+        let find = |file: PathBuf| match beside(&file) {
+            beside if !beside.exists() && file.exists() => file,
+            beside => beside,
+        };
+        plan.data.root = plan.data.root.map(find);
+        plan.network.init = plan.network.init.map(find);
         Ok(plan)
     }
 

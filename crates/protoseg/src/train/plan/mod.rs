@@ -366,18 +366,27 @@ impl Plan {
     }
 }
 
+/// Decoders by the names that architectures begin with.
+const DECODERS: [(&str, DecoderKind); 6] = [
+    ("pspnet-bottleneck", DecoderKind::PspBottleneck),
+    ("pspnet", DecoderKind::PspNet),
+    ("deeplabv3", DecoderKind::DeepLabV3),
+    ("fcn", DecoderKind::Fcn),
+    ("project", DecoderKind::Project),
+    ("none", DecoderKind::Identity),
+];
+
 impl NetworkPlan {
+    /// The name that [`Self::set_arch`] takes for this plan's decoder on another encoder.
+    pub(crate) fn arch_with(&self, encoder: &str) -> String {
+        let decoder =
+            DECODERS.iter().find(|(_, kind)| *kind == self.decoder).map_or("pspnet", |(name, _)| name);
+        format!("{decoder}-{encoder}")
+    }
+
     /// Sets encoder and decoder by one name: `pspnet50`, `deeplabv3-resnet101`, `fcn18`, `project-vgg16`.
     pub fn set_arch(&mut self, arch: &str) -> Result<(), ConfigError> {
-        let decoders = [
-            ("pspnet-bottleneck", DecoderKind::PspBottleneck),
-            ("pspnet", DecoderKind::PspNet),
-            ("deeplabv3", DecoderKind::DeepLabV3),
-            ("fcn", DecoderKind::Fcn),
-            ("project", DecoderKind::Project),
-            ("none", DecoderKind::Identity),
-        ];
-        let found = decoders.into_iter().find_map(|(name, kind)| Some((arch.strip_prefix(name)?, kind)));
+        let found = DECODERS.into_iter().find_map(|(name, kind)| Some((arch.strip_prefix(name)?, kind)));
         let unknown = || {
             ConfigError::new(
                 "arch",

@@ -12,7 +12,7 @@ use std::{
 };
 
 use burn::tensor::Device;
-use protoseg_data::{Batch, Benchmark, DataError, LoadError, peak_memory};
+use protoseg_data::{Batch, Benchmark, DataError, LoadError, peak_memory, reader::scenes, write_atomic};
 
 use self::{
     batches::Loaded,
@@ -27,6 +27,7 @@ use super::{
     validate,
 };
 use crate::{
+    config::ConfigError,
     device,
     method::BaseClasses,
     model::{Manifest, Model},
@@ -68,7 +69,7 @@ impl Run {
             return Err(TrainError::Exists { path: folder.to_path_buf() });
         }
         let text = plan.to_toml();
-        let run = Self::prepare(plan, folder)?;
+        let run = Self::prepare(plan, folder, None)?;
         let path = folder.join(PLAN_FILE);
         fs::write(&path, text).map_err(|source| TrainError::Write { path, source })?;
         Ok(run)
@@ -76,16 +77,49 @@ impl Run {
 
     /// A run that was interrupted, from its newest whole checkpoint; from its start if there is none yet.
     pub fn resume(folder: &Path) -> Result<Self, TrainError> {
+        Self::prepare(Self::read_plan(folder)?, folder, None)
+    }
+
+    /// A run, finished or not, that goes on to more epochs than it was planned for. From here on the learning rate
+    /// follows the longer schedule, so its weights are not those of a run that was planned so from the start.
+    pub fn extend(folder: &Path, epochs: usize) -> Result<Self, TrainError> {
+        let before = Self::read_plan(folder)?;
+        let planned = before.training.epochs;
+        if epochs < planned {
+            let expected = format!("at least {planned}, for which the run was planned");
+            return Err(ConfigError::new("training.epochs", epochs, expected).into());
+        }
+        let mut plan = before.clone();
+        plan.training.epochs = epochs;
+        plan.check()?;
+        let text = plan.to_toml();
+        let mut run = Self::prepare(plan, folder, Some(&before))?;
+        if epochs > planned && run.progress.step > 0 {
+            let step = run.progress.step;
+            run.warnings.push(format!(
+                "the run goes on to {epochs} epochs instead of {planned}; the learning rate follows the longer schedule \
+                 only from step {step} on, so the result differs from that of an uninterrupted run of {epochs} epochs"
+            ));
+            // First the checkpoint, then the plan: whatever comes between, one that fits is found.
+            run.checkpoints.save(&run.trainer, &run.progress)?;
+        }
+        write_atomic(&folder.join(PLAN_FILE), text.as_bytes())?;
+        Ok(run)
+    }
+
+    /// The plan in a run's folder.
+    fn read_plan(folder: &Path) -> Result<Plan, TrainError> {
         let file = folder.join(PLAN_FILE);
         if let Err(source) = fs::metadata(&file) {
             return Err(TrainError::NoRun { path: folder.to_path_buf(), source });
         }
         let plan = Plan::read(&file)?;
         plan.check_file(Some(&file))?;
-        Self::prepare(plan, folder)
+        Ok(plan)
     }
 
-    fn prepare(plan: Plan, folder: &Path) -> Result<Self, TrainError> {
+    /// `before` is the plan that the run's checkpoints were made by, if it is another.
+    fn prepare(plan: Plan, folder: &Path, before: Option<&Plan>) -> Result<Self, TrainError> {
         let devices = plan.devices.iter().map(|name| device::open(name)).collect::<Result<Vec<_>, _>>()?;
         let device = devices[0].clone();
         let benchmark = Arc::new(Benchmark::open(&plan.data.source, plan.data.root.as_deref())?);
@@ -94,9 +128,17 @@ impl Run {
         let mut warnings = Vec::new();
         let Built { config, method, network } = network::build(&plan, &classes, &device, &mut warnings)?;
 
-        let checkpoints =
-            Checkpoints::open(&folder.join(CHECKPOINT_FOLDER), plan.checkpoint.keep, &plan.to_toml())?;
-        let resumed = checkpoints.load(&network);
+        let open = |by: &Plan| {
+            Checkpoints::open(&folder.join(CHECKPOINT_FOLDER), plan.checkpoint.keep, &by.to_toml())
+        };
+        let resumed = open(before.unwrap_or(&plan))?.load(&network);
+        let checkpoints = open(&plan)?;
+        if plan.network.init.is_none() && resumed.is_none() && plan.data.source != scenes::NAME {
+            warnings.push(
+                "the encoder starts from random weights (no `network.init`): expect poor results on photos"
+                    .to_string(),
+            );
+        }
         let manifest = network::manifest(&plan, (config, method), classes, &benchmark, novel_pixels);
         let (method, preprocess) = (&manifest.method, &manifest.preprocess);
         let data = Data::open(&plan, benchmark, method, novel_pixels, preprocess, &mut warnings)?;

@@ -40,6 +40,16 @@ pub fn build(
     };
     let method = plan.resolve_method(classes)?;
     let config = plan.resolve_network(&method, found.as_ref())?;
+    if let (Some(path), Some(found)) = (&plan.network.init, &found) {
+        let (got, expected) = (found.name(), config.encoder.name());
+        if got != expected {
+            let arch = match plan.task {
+                Task::GfsSeg => plan.network.arch_with(got),
+                Task::FsSeg => got.to_string(),
+            };
+            return Err(TrainError::OtherEncoder { path: path.clone(), got, expected, arch });
+        }
+    }
     device.seed(plan.seed);
     let mut network = config.init(&method, device)?;
     match (file, model) {
