@@ -95,7 +95,7 @@ pub struct New {
     #[arg(long, value_name = "DIR|NAME|TOML", conflicts_with = "data")]
     pub background: Vec<String>,
     /// Number of background rows made of them
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with = "data")]
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with = "data")]
     pub background_rows: u32,
     /// Side of the square canvas that images are resized to [default: 480]
     #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(32..=2048))]

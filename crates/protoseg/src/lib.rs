@@ -10,7 +10,7 @@
 //! use protoseg::{ClassPack, Model, Segmenter, Support, read_image, write_image};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let model = Model::load("model.safetensors")?;
+//! let model = Model::builtin();
 //! let mut pack = ClassPack::new(&model);
 //! let report = model.register(&mut pack, "duck", [Support::read("pond.jpg", "pond_mask.png")?])?;
 //! println!("{report}");

@@ -121,7 +121,9 @@ impl Job<'_> {
             return self.taught(args, model, benchmark, &plan);
         }
         if !args.classes.is_empty() {
-            bail!("--classes is for a model without base classes\nhint: the fold says which classes are novel");
+            bail!(
+                "--classes is for a model without base classes\nhint: the fold says which classes are novel"
+            );
         }
         let results = judge(model, &model_name(self.path), benchmark, &plan, &self.folder)?;
         if !args.json {
@@ -162,21 +164,15 @@ impl Job<'_> {
         let bar = Bar::new("images");
         let name = model_name(self.path);
         let progress = |done: usize, total: usize| bar.show(done, total);
-        let results = evaluate_labelled(
-            &name,
-            model,
-            pack.as_ref(),
-            &usage,
-            benchmark,
-            args.limit,
-            &progress,
-            |_| (),
-        )?;
+        let results =
+            evaluate_labelled(&name, model, pack.as_ref(), &usage, benchmark, args.limit, &progress, |_| ())?;
         drop(bar);
         self.write(&results, &results.markdown())?;
         if !args.json {
             output::line(results.headline())?;
-            table::lines(&LabelledResults::TITLES, &results.table()).into_iter().try_for_each(output::line)?;
+            table::lines(&LabelledResults::TITLES, &results.table())
+                .into_iter()
+                .try_for_each(output::line)?;
             results.summary().into_iter().try_for_each(output::line)?;
         }
         Ok(serde_json::to_value(&results)?)

@@ -24,7 +24,11 @@ fn the_readmes_first_command_runs() {
     // The same work on fewer images.
     let answer = protoseg_in(folder.path(), command.split_whitespace().chain(["--quick"]));
     assert_eq!(answer.code, 0, "{}", answer.stderr);
-    assert!(answer.stdout.contains("product") && answer.stdout.contains("report -> demo"), "{}", answer.stdout);
+    assert!(
+        answer.stdout.contains("product") && answer.stdout.contains("report -> demo"),
+        "{}",
+        answer.stdout
+    );
     let report = fs::read_to_string(folder.path().join("demo/report.html")).unwrap();
     assert!(report.contains("before teaching") && report.len() > 100_000);
     let pack = protoseg_in(folder.path(), ["classes", "list", "demo/novel.pack"]);

@@ -10,3 +10,4 @@ mod predict;
 mod run;
 mod supports;
 mod train;
+mod without_training;

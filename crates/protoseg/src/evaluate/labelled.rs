@@ -2,9 +2,7 @@
 
 use std::fmt::Write;
 
-use protoseg_core::{
-    ClassRole, Classes, Confusion, IGNORE, Protocol, Remap, RowMap, Scores, ScoreMap,
-};
+use protoseg_core::{ClassRole, Classes, Confusion, IGNORE, Protocol, Remap, RowMap, ScoreMap, Scores};
 use protoseg_data::{Benchmark, Progress, scan};
 use serde::Serialize;
 
@@ -96,7 +94,8 @@ pub fn evaluate_labelled(
         Scores::of(&counts[1], &classes, Protocol::Exact),
     ];
     let knows_more_than_background = classes.names(ClassRole::Base).next().is_some();
-    let iou = (0..classes.rows().len()).map(|row| [scores[0].iou.get(row).copied().flatten(), scores[1].iou[row]]);
+    let iou =
+        (0..classes.rows().len()).map(|row| [scores[0].iou.get(row).copied().flatten(), scores[1].iou[row]]);
     Ok(LabelledResults {
         schema: "protoseg.labelled/1",
         model: name.to_string(),

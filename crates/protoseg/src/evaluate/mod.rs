@@ -116,8 +116,7 @@ pub fn evaluate(
         .usages
         .iter()
         .map(|usage| {
-            let segmenter =
-                Segmenter::with_classifier(model, model.base_classifier(usage), usage.clone());
+            let segmenter = Segmenter::with_classifier(model, model.base_classifier(usage), usage.clone());
             (segmenter, Confusion::new(setting.classes.n_base()))
         })
         .collect();

@@ -99,9 +99,8 @@ pub fn evaluate_taught(
             let found = lessons.iter().find(|l| (l.class, l.shots, l.seed) == (class, shots, seed));
             found.map_or(0.0, |lesson| 100.0 * lesson.both as f64 / lesson.either.max(1) as f64)
         };
-        let mean = |seed: u64| {
-            classes.iter().map(|&class| iou_of(class, seed)).sum::<f64>() / classes.len() as f64
-        };
+        let mean =
+            |seed: u64| classes.iter().map(|&class| iou_of(class, seed)).sum::<f64>() / classes.len() as f64;
         TaughtRow {
             shots,
             mean_iou: Spread::of(seeds.iter().map(|&seed| mean(seed))),

@@ -19,8 +19,8 @@ use crate::{
 const PER_IMAGE: usize = 64;
 
 impl Model {
-    /// The same encoder, with a background of at most `rows` rows made of the background pixels of these data sets'
-    /// training images; of all pixels where a data set has no background.
+    /// The same encoder, with a background of at most `rows` rows made of the background pixels of these data sets;
+    /// of all pixels where a data set has no background.
     pub fn with_bank(
         &self,
         sources: &[Benchmark],
@@ -28,12 +28,11 @@ impl Model {
         progress: Progress<'_>,
     ) -> Result<Self, FromEncoderError> {
         self.prototypes()?;
-        let total: usize =
-            sources.iter().map(|source| train_samples(source).map_or(0, |all| all.len())).sum();
+        let total: usize = sources.iter().map(|source| source.dataset.samples().len()).sum();
         let mut points: Vec<f32> = Vec::new();
         let mut done = 0;
         for source in sources {
-            for index in train_samples(source)? {
+            for index in 0..source.dataset.samples().len() {
                 progress(done, total);
                 done += 1;
                 self.add_points(source, index, &mut points)?;
@@ -89,10 +88,6 @@ pub(super) fn take_points(features: &Tensor<4>, is_wanted: impl Fn(usize) -> boo
         let position = positions[place * positions.len() / wanted];
         points.extend((0..dim).map(|channel| values[channel * height * width + position]));
     }
-}
-
-fn train_samples(source: &Benchmark) -> Result<Vec<usize>, FromEncoderError> {
-    Ok(source.dataset.split(&source.train)?.samples.clone())
 }
 
 /// The mean of each group of points, `[groups, dim]`, that are similar by `directions`, which are of unit length.

@@ -26,10 +26,9 @@ use crate::{
     encoder::EncoderConfig,
     method::{
         Method, MethodWeights,
-        prototypes::{Prototypes, PrototypesWeights, whitening::Whitening},
+        prototypes::{Prototypes, whitening::Whitening},
     },
     model::{Manifest, Model, ModelError, Training},
-    network::Network,
     weights::{TensorFile, load_encoder, read_encoder_config},
 };
 
@@ -118,13 +117,14 @@ impl Model {
         let dim = self.config().dim;
         let rows = TensorData::new(base, [settings.base_rows.iter().sum(), dim]);
         let base = Param::from_tensor(Tensor::from_data(rows, self.device()));
-        let network = Network {
-            encoder: self.network().encoder.clone(),
-            decoder: self.network().decoder.clone(),
-            method: MethodWeights::Prototypes(PrototypesWeights { base, whitening, head: None }),
-        };
-        let manifest =
-            Manifest { classes, method: Method::Prototypes(settings), training, ..self.manifest().clone() };
+        let method = Method::Prototypes(settings);
+        let mut network = self.config().init(&method, self.device()).expect("the settings are ours");
+        network.encoder = self.network().encoder.clone();
+        if let MethodWeights::Prototypes(weights) = &mut network.method {
+            weights.base = base;
+            weights.whitening = whitening;
+        }
+        let manifest = Manifest { classes, method, training, ..self.manifest().clone() };
         Self::new(manifest, network, self.device())
     }
 

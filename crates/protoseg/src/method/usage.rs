@@ -23,6 +23,7 @@ pub enum Usage {
 
 /// What a usage has seen of an image.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // one per image; an indirection would serve nobody
 pub enum Seen {
     /// Its features.
     Features(Tensor<4>),
@@ -128,6 +129,14 @@ impl Usage {
     pub fn without_context(self) -> Self {
         match self {
             Self::Capl(usage) => Self::Capl(usage.without_sce()),
+            prototypes => prototypes,
+        }
+    }
+
+    /// With the options of a preset, if it is CAPL.
+    pub fn with_preset(self, preset: capl::Preset) -> Self {
+        match self {
+            Self::Capl(usage) => Self::Capl(usage.with_preset(preset)),
             prototypes => prototypes,
         }
     }

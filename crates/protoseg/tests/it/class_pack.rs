@@ -4,12 +4,15 @@ use std::fs;
 
 use proptest::prelude::*;
 use protoseg::{
-    class_pack::{ClassPack, PackClass, PackError, Pooled, Shot},
+    class_pack::{ClassPack, PackClass, PackError, Shot},
     config::NetworkConfig,
     core::Classes,
     decoder::DecoderKind,
     encoder::{EncoderConfig, ResNetConfig},
-    method::capl::{Ablation, Capl, Preset},
+    method::{
+        capl::{Ablation, Capl, Preset},
+        support_sums::{Clusters, Pooled},
+    },
     model::Model,
 };
 
@@ -35,6 +38,7 @@ fn class(name: &str, seed: usize, shots: usize) -> PackClass {
         pixels: 100 + shot as u64,
         own: pooled(seed + shot),
         context: vec![((shot % 3) as u16, pooled(seed + 7 * shot))],
+        clusters: Clusters::default(),
     };
     PackClass { name: name.to_string(), color: None, shots: (0..shots).map(shot).collect() }
 }

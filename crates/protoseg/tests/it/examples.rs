@@ -67,7 +67,8 @@ fn teach_is_the_readmes_example_and_runs() {
     assert!(printed.contains("duck: 1 support, 2940 pixels") && printed.contains(" %"), "{printed}");
     assert!(folder.path().join("lake_overlay.png").exists());
 
-    let printed = run("segment", folder.path(), &["model.safetensors", "my.pack", "lake.png", "pond.png"]);
+    protoseg::Model::builtin().save(folder.path().join("box.safetensors")).unwrap();
+    let printed = run("segment", folder.path(), &["box.safetensors", "my.pack", "lake.png", "pond.png"]);
     assert!(printed.matches("80 x 60 pixels, mean confidence").count() == 2, "{printed}");
     assert!(printed.contains("runs "), "{printed}");
 }

@@ -7,7 +7,7 @@ use protoseg::{
     device::cpu,
     encoder::{EncoderConfig, ResNetConfig},
     method::{
-        Generalized, Method,
+        Method,
         capl::{Ablation, Capl, Options},
         support_sums::SupportSums,
     },

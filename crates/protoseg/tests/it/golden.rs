@@ -4,10 +4,7 @@ use burn::tensor::Tensor;
 use protoseg::{
     class_pack::{ClassPack, PackClass, Shot},
     core::ClassRole,
-    method::{
-        Generalized,
-        capl::{dqce::dynamic_prototypes, gate::Gate, usage::ActiveParts},
-    },
+    method::capl::{dqce::dynamic_prototypes, gate::Gate, usage::ActiveParts},
     segmenter::Segmenter,
 };
 use protoseg_testing::{Golden, assert_close, shared};
@@ -46,12 +43,12 @@ fn registration_and_prediction() {
     let [novel, shots, ..] = images.dims();
     let images: Tensor<4> = images.flatten(0, 1);
     let usage = model.usage().unwrap();
-    assert_eq!(usage.parts(), ActiveParts::Capl);
+    assert_eq!(usage.capl().unwrap().parts(), ActiveParts::Capl);
     let mut supports = Vec::new();
     for (i, label) in labels.iter().enumerate() {
         let features = model.canvas_features(images.clone().slice_dim(0, i..i + 1));
         let row = (16 + i / shots) as u16;
-        supports.push(usage.remember(features, label, row, 16));
+        supports.push(usage.remember(model.network(), features, label, row, 16));
     }
     assert_eq!(supports.len(), novel * shots);
     let novel: Vec<&str> = model.classes().names(ClassRole::Novel).collect();
@@ -82,7 +79,8 @@ fn registration_and_prediction() {
     let features = model.canvas_features(query.clone());
     let weights = model.network().method.capl();
     let dqce = weights.dqce(Gate::Cosine);
-    let dynamic = dynamic_prototypes(weights.classifier.val(), features, dqce, usage.options());
+    let dynamic =
+        dynamic_prototypes(weights.classifier.val(), features, dqce, usage.capl().unwrap().options());
     assert_close("p_dyn", &values(dynamic), golden.values("dqce"), 1e-4);
 
     let segmenter = Segmenter::builder(&model).pack(&read).build().unwrap();

