@@ -3,7 +3,8 @@
 
 use protoseg::{
     class_pack::PackError, core::EpisodeError, core::SupportError, data::DataError, episodes::EpisodesError,
-    evaluate::EvaluateError, model::ModelError, register::RegisterError, train::TrainError,
+    evaluate::EvaluateError, from_encoder::FromEncoderError, model::ModelError, register::RegisterError,
+    train::TrainError,
 };
 
 use crate::output::quoted;
@@ -13,6 +14,7 @@ pub fn of(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
         let cause_of_register = cause.downcast_ref().and_then(of_register);
         cause_of_register
+            .or_else(|| cause.downcast_ref().and_then(of_from_encoder))
             .or_else(|| cause.downcast_ref().and_then(of_train))
             .or_else(|| cause.downcast_ref().and_then(of_evaluate))
             .or_else(|| cause.downcast_ref().and_then(of_episodes))
@@ -33,6 +35,17 @@ fn of_register(error: &RegisterError) -> Option<String> {
         RegisterError::GivenTwice { .. } => {
             Some("list all supports of a class in one --class, or in one file".to_string())
         }
+        _ => None,
+    }
+}
+
+fn of_from_encoder(error: &FromEncoderError) -> Option<String> {
+    match error {
+        FromEncoderError::NoPixels { .. } => {
+            Some("--novel-pixels ignore keeps images that show novel classes too".to_string())
+        }
+        FromEncoderError::Data(error) => of_data(error),
+        FromEncoderError::Model(error) => of_model(error),
         _ => None,
     }
 }
@@ -80,9 +93,9 @@ fn of_episodes(error: &EpisodesError) -> Option<String> {
 
 fn of_model(error: &ModelError) -> Option<String> {
     match error {
-        ModelError::NoManifest { .. } => {
-            Some("make a model with `protoseg import` or `protoseg train`".to_string())
-        }
+        ModelError::NoManifest { .. } => Some(
+            "make a model with `protoseg new --encoder`, `protoseg import` or `protoseg train`".to_string(),
+        ),
         ModelError::Generalized { .. } => {
             Some("use `protoseg register` and `protoseg predict`; `protoseg eval` evaluates it".to_string())
         }
