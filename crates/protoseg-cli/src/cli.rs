@@ -129,6 +129,9 @@ pub struct New {
 ///
 /// Paths may contain commas and colons: --class is split where the parts are existing files.
 ///
+/// Beside the pack a picture is written, PACK.png: each support with its mask, and with what the other supports of the
+/// class find in it.
+///
 /// A class pack is a small file. If it exists already, the classes are added to it. Classes can be added, removed and
 /// merged in any order; the result is the same as registering all of them at once.
 #[derive(Args)]

@@ -7,7 +7,9 @@ use protoseg::{
     class_pack::ClassPack,
     core::{SupportDraw, count},
     model::Model,
+    picture::support_sheet,
     register::{ClassReport, KnownClass, RegisterStage, Registration, Rest, SupportSet},
+    write_image,
 };
 use protoseg_data::{Benchmark, SupportFile, read_support_file};
 use serde::Serialize;
@@ -44,11 +46,13 @@ pub fn run(args: &Register) -> Result<()> {
     )?;
     drop((supports, check));
     pack.save(&args.output)?;
+    let picture = picture(args, &registered)?;
     let answer = Answer {
         schema: "protoseg.register/1",
         pack: &args.output,
         model: pack.model().to_string(),
         classes_in_pack: pack.classes().len(),
+        picture,
         registered,
     };
     if args.json { output::json(&answer) } else { print(&answer, args) }
@@ -137,12 +141,28 @@ fn draw(set: &mut SupportSet, benchmark: Benchmark, args: &Register, model: &Mod
     Ok(())
 }
 
+/// Draws the supports beside the pack.
+fn picture(args: &Register, registered: &[ClassReport]) -> Result<Option<PathBuf>> {
+    let mut path = args.output.clone().into_os_string();
+    path.push(".png");
+    let path = PathBuf::from(path);
+    match support_sheet(registered) {
+        Some(sheet) => {
+            write_image(&path, &sheet)?;
+            Ok(Some(path))
+        }
+        None => Ok(None),
+    }
+}
+
 #[derive(Serialize)]
 struct Answer<'a> {
     schema: &'static str,
     pack: &'a PathBuf,
     model: String,
     classes_in_pack: usize,
+    /// The sheet of supports.
+    picture: Option<PathBuf>,
     registered: Vec<ClassReport>,
 }
 
@@ -181,6 +201,9 @@ fn print(answer: &Answer<'_>, args: &Register) -> Result<()> {
         args.output.display(),
         answer.model
     ))?;
+    if let Some(picture) = &answer.picture {
+        output::line(format_args!("supports -> {}", picture.display()))?;
+    }
     output::line(format_args!(
         "protoseg predict {}--pack {} IMAGES -o OUT",
         model_flag(args.model.as_deref()),

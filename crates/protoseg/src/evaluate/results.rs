@@ -166,7 +166,8 @@ impl Results {
                 self.images, self.images_in_split
             ));
         }
-        if let Some(variant) = self.trained_variant.filter(|variant| *variant != "capl") {
+        let is_other = |variant: &&str| self.rows.iter().any(|row| row.variant != *variant);
+        if let Some(variant) = self.trained_variant.filter(|variant| *variant != "capl").filter(is_other) {
             notes.push(format!(
                 "the model was trained as `{}`, and unless told otherwise it is used as variant `{variant}`",
                 self.trained_method

@@ -6,6 +6,7 @@ mod overlay;
 mod palette;
 mod regions;
 mod sheet;
+mod support_sheet;
 pub(crate) mod svg;
 mod thumbnail;
 
@@ -13,4 +14,5 @@ pub(crate) use overlay::{draw_legend, paste};
 pub use palette::{Palette, hex};
 pub use regions::{ClassRegion, CocoDocument};
 pub use sheet::name_sheet;
+pub use support_sheet::support_sheet;
 pub(crate) use thumbnail::thumbnail;

@@ -2,7 +2,7 @@
 //! which classes are near, and which take pixels away.
 
 use burn::tensor::Tensor;
-use protoseg_core::{RowMap, SUPPORT_ROW, ScoreMap};
+use protoseg_core::{Image, RowMap, SUPPORT_ROW, ScoreMap};
 
 use super::{Classifier, RegisterError};
 use crate::{
@@ -22,6 +22,21 @@ pub struct SupportCheck {
     pub leave_one_out: Vec<f64>,
     /// The class that takes most of its pixels in its own supports, and their share in percent.
     pub taken: Option<(String, f64)>,
+    /// The first supports, to look at.
+    pub pictures: Vec<SupportPicture>,
+}
+
+/// A support to look at: the picture, its mask, and where the class is found with what the other supports taught.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SupportPicture {
+    /// The support's name.
+    pub name: String,
+    /// The picture, small.
+    pub image: Image,
+    /// Row 1 where the class is.
+    pub mask: RowMap,
+    /// Row 1 where the class is found, and the IoU in percent; none for a single support or a weak mask.
+    pub found: Option<(RowMap, f64)>,
 }
 
 impl SupportCheck {
@@ -30,6 +45,8 @@ impl SupportCheck {
     /// Below this IoU, supports do not agree on what the class is.
     pub const UNSURE: f64 = 25.0;
     const NEAREST: usize = 3;
+    /// Supports per class that are kept to look at.
+    const SHOWN: usize = 10;
 }
 
 /// A support that registration has seen and looks at again.
@@ -40,6 +57,8 @@ pub struct SeenSupport {
     pub labels: RowMap,
     /// Width and height of the picture on the canvas.
     pub content: (usize, usize),
+    /// The picture, small.
+    pub image: Image,
     /// What the pack keeps of it.
     pub shot: Shot,
     /// Whether its labels say only roughly where the class is, so that predictions cannot be compared with them.
@@ -65,8 +84,10 @@ pub fn check_supports(
     let mut taken = vec![0u64; whole.classes().rows().len()];
     let mut own = 0u64;
     let mut leave_one_out = Vec::new();
+    let mut pictures = Vec::new();
     for support in supports {
         let (labels, truth) = (labels(&whole, support), truth(support));
+        let mut found = None;
         for (&label, _) in labels.iter().zip(&truth).filter(|(_, is_own)| **is_own) {
             taken[usize::from(label)] += 1;
             own += 1;
@@ -77,7 +98,15 @@ pub fn check_supports(
         {
             let others = segmenter(&others?)?;
             let row = row_of(&others, name) as u16;
-            leave_one_out.push(iou(&self::labels(&others, support), &truth, row));
+            let labels = self::labels(&others, support);
+            let iou = iou(&labels, &truth, row);
+            leave_one_out.push(iou);
+            found = Some((where_true(labels.iter().map(|&label| label == row), support.content), iou));
+        }
+        if pictures.len() < SupportCheck::SHOWN {
+            let mask = where_true(truth.iter().copied(), support.content);
+            let (name, image) = (support.shot.image.clone(), support.image.clone());
+            pictures.push(SupportPicture { name, image, mask, found });
         }
     }
     taken[row] = 0;
@@ -85,7 +114,12 @@ pub fn check_supports(
     let taken = most
         .filter(|&row| taken[row] > 0)
         .map(|row| (whole.classes().rows()[row].name.clone(), 100.0 * taken[row] as f64 / own.max(1) as f64));
-    Ok(SupportCheck { nearest, leave_one_out, taken })
+    Ok(SupportCheck { nearest, leave_one_out, taken, pictures })
+}
+
+/// A map with row 1 where it is true.
+fn where_true(is_true: impl Iterator<Item = bool>, (width, height): (usize, usize)) -> RowMap {
+    RowMap::new(width, height, is_true.map(u16::from).collect())
 }
 
 /// The pack without one shot of a class.

@@ -7,8 +7,9 @@ mod supports;
 
 use burn::tensor::Tensor;
 use protoseg_core::{ClassError, Classes, RowMap, SUPPORT_ROW};
-use protoseg_data::{DataError, Support};
+use protoseg_data::{DataError, Support, fit_image};
 
+pub use check::SupportPicture;
 pub use report::{ClassReport, Near};
 pub use supports::SupportSet;
 
@@ -164,6 +165,8 @@ impl Learned {
     }
 }
 
+/// Side of the square that pictures of supports are fitted into.
+const PICTURE: usize = 240;
 /// Features of this many supports are kept in memory for the check; for more, they are computed again.
 const KEPT: usize = 64;
 
@@ -285,7 +288,8 @@ impl Registration {
                 pixels: support.pixels(),
                 size: preprocess.size,
             })?;
-        Ok(SeenSupport { features, labels, content, shot, is_weak: support.is_weak() })
+        let image = fit_image(image.clone(), PICTURE);
+        Ok(SeenSupport { features, labels, content, image, shot, is_weak: support.is_weak() })
     }
 }
 

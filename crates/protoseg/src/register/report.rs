@@ -5,7 +5,10 @@ use std::fmt;
 use protoseg_core::count;
 use serde::Serialize;
 
-use super::{check::SupportCheck, remarks::Remarks};
+use super::{
+    check::{SupportCheck, SupportPicture},
+    remarks::Remarks,
+};
 use crate::class_pack::PackClass;
 
 /// A registered class and how good its supports are.
@@ -29,6 +32,9 @@ pub struct ClassReport {
     pub notes: Vec<String>,
     /// What is likely to go wrong.
     pub warnings: Vec<String>,
+    /// Some of its supports, to look at ([`support_sheet`](crate::picture::support_sheet)).
+    #[serde(skip)]
+    pub pictures: Vec<SupportPicture>,
 }
 
 /// A class whose prototype lies near.
@@ -67,6 +73,7 @@ impl ClassReport {
             weak,
             notes,
             warnings,
+            pictures: check.pictures,
         }
     }
 }

@@ -80,8 +80,9 @@ impl Strips {
     /// The captions of what is predicted.
     pub fn captions(&self) -> impl Iterator<Item = &'static str> {
         let before = self.others.first().is_some_and(|strip| strip.predicted.len() > self.columns.len());
-        let before = before.then_some("before teaching");
-        before.into_iter().chain(self.columns.iter().map(|(_, caption)| *caption))
+        let is_single = before && self.columns.len() == 1;
+        let after = self.columns.iter().map(move |(_, caption)| if is_single { "after" } else { *caption });
+        before.then_some("before teaching").into_iter().chain(after)
     }
 
     /// The strips of novel classes, then some others, each once.

@@ -105,7 +105,7 @@ fn files_that_lie_are_refused() {
         fs::write(&path, changed).unwrap();
         ClassPack::load(&path).unwrap_err().to_string()
     };
-    assert!(text("\\\"format\\\":1", "\\\"format\\\":9").contains("format 9"));
+    assert!(text("\\\"format\\\":2", "\\\"format\\\":9").contains("formats up to 2, got `9`"));
     assert!(text("\\\"pixels\\\"", "\\\"pixelz\\\"").contains("pixelz"));
     assert!(text("\\\"count\\\":3.0", "\\\"count\\\":0.0").contains("no positions"));
     assert!(text("[0,", "{0,").contains("not a class pack"));
