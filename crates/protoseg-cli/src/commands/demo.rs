@@ -134,8 +134,10 @@ fn learn(args: &Demo, folder: &Path, path: &Path) -> Result<()> {
     let recorder = Recorder::start(&run, env!("PROTOSEG_REVISION"))?;
     let mut watch = TrainWatch::new(recorder, Display::choose(false, false), None)?;
     let stop = watch.stop_asked();
-    let stopped =
-        format!("stopped\nhint: start again with `protoseg demo --out {} --force`", output::quoted(folder));
+    let stopped = format!(
+        "stopped\nhint: start again with `protoseg demo --train --out {} --force`",
+        output::quoted(folder)
+    );
     match run.train(&mut watch)? {
         Outcome::Finished(_) if !stop.asked() => {
             stop.quit_with(&stopped);

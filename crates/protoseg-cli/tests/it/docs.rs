@@ -152,7 +152,7 @@ fn modules_of_the_library_keep_to_their_rooms() {
         ("picture", &["encoder", "decoder", "network", "method", "weights"]),
         ("class_pack.rs", &["train", "segmenter", "evaluate"]),
         ("segmenter.rs", &["train", "evaluate"]),
-        ("evaluate", &["train", "class_pack"]),
+        ("evaluate", &["train"]),
         ("episodes", &["train", "class_pack", "evaluate", "register", "segmenter"]),
         ("train", &["class_pack", "evaluate"]),
     ];

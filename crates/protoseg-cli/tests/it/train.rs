@@ -225,7 +225,7 @@ fn an_interrupt_ends_the_demo() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_protoseg"))
         .current_dir(folder.path())
-        .args(["demo", "--quick"])
+        .args(["demo", "--train", "--quick"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -241,7 +241,7 @@ fn an_interrupt_ends_the_demo() {
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("protoseg demo --out demo --force"), "{stderr}");
+    assert!(stderr.contains("protoseg demo --train --out demo --force"), "{stderr}");
 }
 
 #[test]
