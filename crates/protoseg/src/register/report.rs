@@ -113,6 +113,7 @@ mod tests {
             weak: 0,
             notes: vec!["cut at half".into()],
             warnings: vec!["beware".into()],
+            pictures: Vec::new(),
         };
         assert_eq!(
             report.to_string(),

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | counts, sums and second moments of the base classes | [`moments`] |
 //! | the whitened space | [`whitening`] |
-//! | several prototypes for one class | [`kmeans`](mod@kmeans) |
+//! | several prototypes for one class | [`mod@kmeans`] |
 //! | rows of base and taught classes, and which of the background's step back | `rows` |
 //! | a head trained on the same features, whose answer is multiplied with this one | [`head`] |
 //!
