@@ -128,8 +128,9 @@ impl Preprocess {
         Canvas { size, content: (width, height), data }
     }
 
-    /// The labels of a canvas at the positions of a grid on it.
-    pub fn grid_label<L>(&self, canvas: &LabelMap<L>, width: usize, height: usize) -> LabelMap<L> {
+    /// Places a label map on the canvas, and picks the labels at the positions of a grid on it.
+    pub fn grid_label<L>(&self, label: &LabelMap<L>, width: usize, height: usize) -> LabelMap<L> {
+        let canvas = self.label(label);
         match self.grid {
             GridPlacement::Corners => canvas.resize_nearest(width, height),
             GridPlacement::Centres => canvas.at_centres(width, height),

@@ -63,7 +63,7 @@ impl Model {
         let preprocess = self.preprocess();
         let features = self.features(&image);
         let [.., height, width] = features.dims();
-        let labels = preprocess.grid_label(&preprocess.label(&labels), width, height);
+        let labels = preprocess.grid_label(&labels, width, height);
         let background = source.dataset.classes().background();
         let ignore = source.dataset.classes().ignore();
         let is_wanted = |label: u16| match background {

@@ -97,7 +97,7 @@ impl Model {
         let count = |&index: &usize| -> Result<Vec<u64>, DataError> {
             let labels = benchmark.load_label_rows(index, remap)?;
             let preprocess = self.preprocess();
-            let labels = preprocess.grid_label(&preprocess.label(&labels), width, height);
+            let labels = preprocess.grid_label(&labels, width, height);
             let mut counts = vec![0; n_base];
             for &label in &labels.data {
                 if let Some(count) = counts.get_mut(usize::from(label)) {
@@ -115,7 +115,7 @@ impl Model {
     /// Labels of an image at the positions of its features.
     pub(super) fn grid_labels(&self, labels: &RowMap, features: &Tensor<4>) -> RowMap {
         let [.., height, width] = features.dims();
-        self.preprocess().grid_label(&self.preprocess().label(labels), width, height)
+        self.preprocess().grid_label(labels, width, height)
     }
 }
 

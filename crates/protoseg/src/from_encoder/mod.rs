@@ -23,7 +23,6 @@ use protoseg_data::DataError;
 
 use crate::{
     config::NetworkConfig,
-    encoder::EncoderConfig,
     method::{
         Method, MethodWeights,
         prototypes::{Prototypes, whitening::Whitening},
@@ -99,11 +98,6 @@ impl Model {
             training: Training { origin: format!("the encoder in `{name}`"), ..Training::default() },
         };
         Ok(Self::new(manifest, network, device))
-    }
-
-    /// The encoder's settings of a file of weights, for messages.
-    pub fn encoder_of(path: &Path) -> Result<EncoderConfig, ModelError> {
-        Ok(read_encoder_config(&TensorFile::open(path)?)?)
     }
 
     /// The same encoder with other prototypes.

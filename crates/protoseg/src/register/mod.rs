@@ -312,7 +312,7 @@ impl Model {
     pub fn remember(&self, features: Tensor<4>, labels: &RowMap, own: u16, usage: &Usage) -> SupportSums {
         let [.., height, width] = features.dims();
         let preprocess = self.preprocess();
-        let labels = preprocess.grid_label(&preprocess.label(labels), width, height);
+        let labels = preprocess.grid_label(labels, width, height);
         usage.remember(self.network(), features, &labels, own, self.classes().n_base())
     }
 

@@ -88,7 +88,7 @@ fn packs_of_the_box_are_the_same_bytes_in_any_order() {
         .unwrap();
 }
 
-/// The pack as it is read from its file.
+/// The same classes, added in the opposite order.
 fn taught_again(model: &Model, pack: &ClassPack) -> ClassPack {
     let mut again = ClassPack::new(model);
     pack.classes().iter().rev().for_each(|class| again.add(class.clone()).unwrap());
@@ -105,7 +105,7 @@ fn one_pass_and_a_short_training_know_the_base_classes_of_scenes() {
     let mut plan = HeadPlan::default();
     plan.steps = 120;
     let model = model.with_head(&few, &plan, &mut |_| ()).unwrap();
-    // The same after it was written and read, but for the last bits of 16-bit weights.
+    // The same after it was written and read.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.safetensors");
     model.save(&path).unwrap();
