@@ -139,6 +139,7 @@ pub struct New {
     protoseg register --model model.safetensors --class duck=a.jpg:a_mask.png,b.jpg:b_mask.png -o my.pack\n  \
     protoseg register --model model.safetensors --class duck=photos/duck --class swan=swans.txt -o my.pack\n  \
     protoseg register --model model.safetensors --class duck=cutout.png,c.jpg:box=40,25,120,90 --add -o my.pack\n  \
+    protoseg register --model model.safetensors --class cow=cows --refine -o my.pack\n  \
     protoseg register --model model.safetensors --data labelme-folder -o my.pack\n  \
     protoseg register --model model.safetensors --supports supports.json -o my.pack\n  \
     protoseg register --model model.safetensors --coco instances.json --images photos -o my.pack\n  \
@@ -196,6 +197,9 @@ pub struct Register {
     /// Replace classes that are already in the pack
     #[arg(long)]
     pub force: bool,
+    /// Take supports of the model's own classes too (--class, --supports): they refine what it knows of them
+    #[arg(long)]
+    pub refine: bool,
     #[command(flatten)]
     pub usage: Usage,
     /// Print one JSON object instead of text

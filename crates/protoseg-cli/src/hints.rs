@@ -32,6 +32,9 @@ fn of_register(error: &RegisterError) -> Option<String> {
         RegisterError::Pack(error) => of_pack(error),
         RegisterError::Data(error) => of_data(error),
         RegisterError::Model(error) => of_model(error),
+        RegisterError::Known { .. } => {
+            Some("choose another name, or refine the model's class with --refine".to_string())
+        }
         RegisterError::GivenTwice { .. } => {
             Some("list all supports of a class in one --class, or in one file".to_string())
         }

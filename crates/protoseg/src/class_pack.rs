@@ -3,6 +3,8 @@
 //! A pack keeps, for every support, the sum of the features over its class and over each base class labelled in it, and
 //! how many positions those were. Prototypes and SCE follow from the sums, so classes can be added, removed and
 //! merged in any order: the classifier is the one that all its classes registered at once would give, bit for bit.
+//!
+//! A class with the name of one of the model's own classes refines that class.
 
 use std::{
     collections::HashMap,
@@ -22,20 +24,20 @@ use crate::{
     weights::{TensorFile, WeightsError, write_safetensors},
 };
 
-/// Novel classes of one model.
+/// Novel classes of one model, and supports that refine its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassPack {
     /// [`Model::fingerprint`] of the model.
     model: String,
     /// Length of a feature.
     dim: usize,
-    /// Names of the model's own classes, which no class of the pack may have; empty in packs of older versions.
+    /// Names of the model's own classes, which classes of the pack refine; empty in packs of older versions.
     base: Vec<String>,
     /// By name.
     classes: Vec<PackClass>,
 }
 
-/// A novel class.
+/// A novel class, or a refined one of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PackClass {
     /// Its name.
@@ -91,7 +93,7 @@ pub enum PackError {
     #[error("class `{0}` is already in the pack")]
     Twice(String),
     /// The model has a class of that name.
-    #[error("class `{class}` of the pack has the name of one of the model's own classes")]
+    #[error("`{class}` is the name of one of the model's own classes")]
     BaseName {
         /// The class.
         class: String,
@@ -211,9 +213,6 @@ impl ClassPack {
         if self.classes.iter().any(|other| other.name == class.name) {
             return Err(PackError::Twice(class.name));
         }
-        if self.base.contains(&class.name) {
-            return Err(PackError::BaseName { class: class.name });
-        }
         if class.shots.is_empty() {
             return Err(PackError::NoShots { class: class.name });
         }
@@ -230,7 +229,7 @@ impl ClassPack {
         Ok(self.classes.remove(place))
     }
 
-    /// Gives a class another name.
+    /// Gives a class another name, which is not that of one of the model's own classes.
     pub fn rename(&mut self, name: &str, new: &str) -> Result<(), PackError> {
         let place = self.place(name)?;
         if self.classes.iter().enumerate().any(|(other, class)| other != place && class.name == new) {
@@ -255,30 +254,50 @@ impl ClassPack {
         if other.model != self.model {
             return Err(PackError::OtherModel { pack: other.model, model: self.model.clone() });
         }
+        self.refuse_mistaken(&other.base)?;
+        other.refuse_mistaken(&self.base)?;
         if self.base.is_empty() {
             self.base = other.base;
         }
         other.classes.into_iter().try_for_each(|class| self.add(class))
     }
 
-    /// Refuses a model that the pack is not for, or that has a class of the same name as one of the pack's.
+    /// Refuses a model that the pack is not for, or that the pack was never meant to refine.
     pub fn check(&self, model: &Model) -> Result<(), PackError> {
         let fingerprint = model.fingerprint();
         if fingerprint != self.model {
             return Err(PackError::OtherModel { pack: self.model.clone(), model: fingerprint });
         }
-        match base_names(model).find(|base| self.class(base).is_ok()) {
-            Some(class) => Err(PackError::BaseName { class }),
+        self.refuse_mistaken(&base_names(model).collect::<Vec<_>>())
+    }
+
+    /// Older versions let a class be renamed to the name of one of the model's own; it was not meant to refine that.
+    fn refuse_mistaken(&self, base: &[String]) -> Result<(), PackError> {
+        let is_mistaken = |class: &&PackClass| self.base.is_empty() && base.contains(&class.name);
+        match self.classes.iter().find(is_mistaken) {
+            Some(class) => Err(PackError::BaseName { class: class.name.clone() }),
             None => Ok(()),
         }
     }
 
-    /// Classes in the order of their rows in a classifier of this model: those that the model's own description names
-    /// as novel come first, in its order; the others follow by name.
+    /// The same pack, with the names of the model's own classes if it is of an older version.
+    pub(crate) fn knowing(self, model: &Model) -> Self {
+        Self { base: base_names(model).collect(), ..self }
+    }
+
+    /// Whether the class of that name refines one of the model's own.
+    pub fn refines(&self, name: &str) -> bool {
+        self.base.iter().any(|base| base == name)
+    }
+
+    /// Novel classes in the order of their rows in a classifier of this model: those that the model's own description
+    /// names as novel come first, in its order; the others follow by name.
     pub fn by_row(&self, model: &Model) -> Vec<&PackClass> {
         let classes = model.classes();
         let named: Vec<&str> = classes.names(protoseg_core::ClassRole::Novel).collect();
-        let mut order: Vec<&PackClass> = self.classes.iter().collect();
+        let base: Vec<String> = base_names(model).collect();
+        let mut order: Vec<&PackClass> =
+            self.classes.iter().filter(|class| !base.contains(&class.name)).collect();
         order.sort_by_key(|class| named.iter().position(|name| *name == class.name).unwrap_or(usize::MAX));
         order
     }
@@ -287,9 +306,11 @@ impl ClassPack {
     pub fn classifier(&self, model: &Model, usage: &Usage) -> Result<Classifier, RegisterError> {
         let order = self.by_row(model);
         let names: Vec<&str> = order.iter().map(|class| class.name.as_str()).collect();
-        let rows = model.classes().n_base() as u16..;
-        let supports: Vec<SupportSums> = rows
-            .zip(order)
+        let novel = (model.classes().n_base() as u16..).zip(order);
+        let refined =
+            (0u16..).zip(base_names(model)).filter_map(|(row, name)| Some((row, self.class(&name).ok()?)));
+        let supports: Vec<SupportSums> = novel
+            .chain(refined)
             .flat_map(|(row, class)| class.shots.iter().map(move |shot| shot.sums(row)))
             .collect();
         model.classifier(&names, &supports, usage)

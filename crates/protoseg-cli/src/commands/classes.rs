@@ -69,6 +69,8 @@ fn change(
 #[derive(Serialize)]
 struct Listed {
     name: String,
+    /// Whether it is one of the model's own classes, with more supports.
+    refines: bool,
     color: Option<String>,
     shots: usize,
     pixels: u64,
@@ -83,13 +85,14 @@ struct List<'a> {
     classes: Vec<Listed>,
 }
 
-fn listed(class: &PackClass) -> Listed {
+fn listed(pack: &ClassPack, class: &PackClass) -> Listed {
     let mut seen: Vec<u16> =
         class.shots.iter().flat_map(|shot| shot.context.iter().map(|seen| seen.0)).collect();
     seen.sort_unstable();
     seen.dedup();
     Listed {
         name: class.name.clone(),
+        refines: pack.refines(&class.name),
         color: class.color.map(hex),
         shots: class.shots.len(),
         pixels: class.shots.iter().map(|shot| shot.pixels).sum(),
@@ -100,7 +103,7 @@ fn listed(class: &PackClass) -> Listed {
 /// Lists the classes of a pack.
 pub fn list(path: &Path, json: bool) -> Result<()> {
     let pack = ClassPack::load(path)?;
-    let classes: Vec<Listed> = pack.classes().iter().map(listed).collect();
+    let classes: Vec<Listed> = pack.classes().iter().map(|class| listed(&pack, class)).collect();
     if json {
         return output::json(&List {
             schema: "protoseg.classes/1",
@@ -115,7 +118,8 @@ pub fn list(path: &Path, json: bool) -> Result<()> {
             let color = class.color.unwrap_or_else(|| "by row".to_string());
             let numbers =
                 [class.shots.to_string(), class.pixels.to_string(), class.base_classes_seen.to_string()];
-            [class.name].into_iter().chain(numbers).chain([color]).collect()
+            let name = if class.refines { format!("{} (refined)", class.name) } else { class.name };
+            [name].into_iter().chain(numbers).chain([color]).collect()
         })
         .collect();
     for line in table::lines(&["class", "supports", "pixels", "base classes seen", "colour"], &rows) {
@@ -150,7 +154,8 @@ fn show(path: &Path, name: &str, json: bool) -> Result<()> {
         positions: shot.own.count,
         base_classes: shot.context.iter().map(|seen| seen.0).collect(),
     });
-    let shown = Shown { schema: "protoseg.class/1", class: listed(class), supports: supports.collect() };
+    let shown =
+        Shown { schema: "protoseg.class/1", class: listed(&pack, class), supports: supports.collect() };
     if json {
         return output::json(&shown);
     }

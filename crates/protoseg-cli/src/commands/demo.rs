@@ -98,6 +98,7 @@ fn teach(model: &Path, pack: &Path) -> Result<()> {
         output: pack.to_path_buf(),
         force: false,
         add: false,
+        refine: false,
         usage: Usage { preset: None, no_sce: false, no_dqce: false, device: "cpu".into() },
         json: false,
     })

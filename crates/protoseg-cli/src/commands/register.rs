@@ -35,15 +35,11 @@ pub fn run(args: &Register) -> Result<()> {
     };
     let set = gather(args, &model)?;
     let (supports, check) = (Bar::new("supports"), Bar::new("check"));
-    let registered = registration(args, &model)?.usage(usage).known(known(args)).run(
-        &model,
-        &mut pack,
-        &set,
-        &|stage, done, total| match stage {
-            RegisterStage::Looking => supports.show(done, total),
-            RegisterStage::Checking => check.show(done, total),
-        },
-    )?;
+    let registration = registration(args, &model)?.usage(usage).known(known(args)).refine(args.refine);
+    let registered = registration.run(&model, &mut pack, &set, &|stage, done, total| match stage {
+        RegisterStage::Looking => supports.show(done, total),
+        RegisterStage::Checking => check.show(done, total),
+    })?;
     drop((supports, check));
     pack.save(&args.output)?;
     let picture = picture(args, &registered)?;

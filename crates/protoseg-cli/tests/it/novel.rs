@@ -328,6 +328,24 @@ fn no_class_of_a_pack_takes_the_name_of_a_base_class() {
 }
 
 #[test]
+fn a_base_class_is_refined_where_that_is_asked_for() {
+    let desk = Desk::new();
+    let cow = "register --model model.safetensors --class cow=photo0.png:mask0.png,photo1.png:mask1.png";
+    let error = desk.refused(&format!("{cow} -o my.pack"));
+    assert!(error.contains("`cow` is one of the model's own") && error.contains("--refine"), "{error}");
+    desk.register(DUCK, "my.pack");
+    let before = desk.masks("my.pack");
+    desk.done(&format!("{cow} --refine -o my.pack"));
+    assert!(desk.done("classes list my.pack").contains("cow (refined)"));
+    let refined = desk.masks("my.pack");
+    assert_ne!(refined, before, "the supports say something");
+    let rows = |masks: &[Vec<u16>]| masks.iter().flatten().max().copied();
+    assert_eq!(rows(&refined), rows(&before), "no class was added");
+    desk.done("classes remove my.pack cow");
+    assert_eq!(desk.masks("my.pack"), before, "and nothing is lost");
+}
+
+#[test]
 fn info_shows_a_pack_too() {
     let desk = Desk::new();
     desk.register(DUCK, "my.pack");

@@ -11,10 +11,10 @@ pub struct ClassSum {
     pub count: f32,
 }
 
-/// What one support image says: its own novel class and every base class labelled in it.
+/// What one support image says: its own class and every base class labelled in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SupportSums {
-    /// Row of the novel class that the image is a support of.
+    /// Row of the class that the image is a support of: a novel one, or a base class that it refines.
     pub novel: u16,
     /// One entry per class.
     pub sums: Vec<ClassSum>,

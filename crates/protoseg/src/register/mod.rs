@@ -68,7 +68,7 @@ pub enum RegisterError {
         size: usize,
     },
     /// The model has a class of that name.
-    #[error("class `{class}` is one of the model's own\nhint: choose another name")]
+    #[error("class `{class}` is one of the model's own")]
     Known {
         /// The class.
         class: String,
@@ -110,6 +110,7 @@ pub struct Registration {
     usage: Usage,
     known: KnownClass,
     rest: Rest,
+    refine: bool,
 }
 
 /// What happens to a class that is already in the pack.
@@ -177,7 +178,7 @@ impl Registration {
         let classes = model.classes();
         let is_taught = classes.has_background() && classes.n_base() == 1;
         let rest = if is_taught { Rest::Background } else { Rest::Ignore };
-        Ok(Self { usage: model.usage()?, known: KnownClass::Refuse, rest })
+        Ok(Self { usage: model.usage()?, known: KnownClass::Refuse, rest, refine: false })
     }
 
     /// With unlabelled pixels of supports as background, or unknown. Without a background in the model they stay unknown.
@@ -190,6 +191,12 @@ impl Registration {
     #[must_use]
     pub fn usage(self, usage: Usage) -> Self {
         Self { usage, ..self }
+    }
+
+    /// Whether supports of the model's own classes are taken, to refine them, or refused.
+    #[must_use]
+    pub fn refine(self, refine: bool) -> Self {
+        Self { refine, ..self }
     }
 
     /// Decides what happens to classes that are already in the pack.
@@ -249,17 +256,18 @@ impl Registration {
     }
 
     /// The pack without the classes that are to change, and what those that are to be extended have, class by class of
-    /// the set. Names of the model's own classes are refused, and those in the pack if nothing is to happen to them.
+    /// the set. Names of the model's own classes are refused unless they are to be refined, and those in the pack if
+    /// nothing is to happen to them.
     fn with_room(
         &self,
         model: &Model,
         pack: &ClassPack,
         set: &SupportSet,
     ) -> Result<(ClassPack, Vec<Option<PackClass>>), RegisterError> {
-        let (mut room, mut kept) = (pack.clone(), Vec::new());
+        let (mut room, mut kept) = (pack.clone().knowing(model), Vec::new());
         let classes = model.classes();
         for class in set.classes().iter().map(|class| class.name()) {
-            if classes.rows()[..classes.n_base()].iter().any(|base| base.name == class) {
+            if !self.refine && classes.rows()[..classes.n_base()].iter().any(|base| base.name == class) {
                 return Err(RegisterError::Known { class: class.to_string() });
             }
             if room.class(class).is_err() {

@@ -4,6 +4,8 @@
 //! Paper: `p^i = g_sup p_cls^i + (1 - g_sup) p_sup^i` for every base class i that occurs in a support, with
 //! `p_sup^i` pooled over all supports. The reference pools per novel class and normalises on the way: rows d, e and f
 //! of [`Options`].
+//!
+//! Supports may also be of a base class, to refine it: then they alone are its p_sup. Beyond the paper.
 
 use burn::tensor::{Tensor, TensorData};
 
@@ -40,9 +42,10 @@ pub fn register(
     options: &Options,
 ) -> Result<Tensor<2>, usize> {
     let n_base = learned.dims()[0];
+    let refines = supports.iter().any(|support| usize::from(support.novel) < n_base);
     let base = match sce {
-        Some(sce) => enrich(learned.clone(), n_novel, supports, sce, options),
-        None => learned.clone(),
+        None if !refines => learned.clone(),
+        _ => enrich(learned.clone(), n_novel, supports, sce, options),
     };
     let mut novel = Vec::new();
     for index in 0..n_novel {
@@ -79,12 +82,12 @@ fn novel_prototype(row: usize, supports: &[SupportSums], shot_mean: ShotMean) ->
     mean.get()
 }
 
-/// (3) and (4).
+/// (3) and (4). Without SCE only base classes that have supports of their own change.
 fn enrich(
     learned: Tensor<2>,
     n_novel: usize,
     supports: &[SupportSums],
-    sce: Sce<'_>,
+    sce: Option<Sce<'_>>,
     options: &Options,
 ) -> Tensor<2> {
     let [n_base, dim] = learned.dims();
@@ -92,10 +95,12 @@ fn enrich(
     let mut context = Vec::with_capacity(n_base * dim);
     let mut occurs = Vec::with_capacity(n_base);
     for (row, learned) in rows.chunks(dim).enumerate() {
-        let pooled = match options.context_pool {
+        let given = supports.iter().filter(|support| usize::from(support.novel) == row);
+        let pooled = pooled(row, given).or_else(|| match options.context_pool {
+            _ if sce.is_none() => None,
             ContextPool::AllSupports => pooled(row, supports.iter()),
             ContextPool::PerClass => pooled_per_class(row, learned, n_base..n_base + n_novel, supports),
-        };
+        });
         occurs.push(f32::from(u8::from(pooled.is_some())));
         context.extend(pooled.unwrap_or_else(|| learned.to_vec()));
     }
@@ -105,7 +110,7 @@ fn enrich(
         Normalise::Reference => (unit(learned), unit(context)),
         Normalise::Nothing => (learned, context),
     };
-    let mixed = mix(old.clone(), new, sce);
+    let mixed = mix(old.clone(), new, sce.unwrap_or(Sce { gate: Gate::UNTRAINED, mlp: None }));
     let occurs = Tensor::<2>::from_data(TensorData::new(occurs, [n_base, 1]), &device);
     mixed * occurs.clone() + old * (occurs.neg().add_scalar(1.0))
 }
@@ -236,6 +241,23 @@ mod tests {
             let enriched = run(&supports(), Some(Gate::Constant(0.3)), &options);
             let plain = run(&supports(), None, &options);
             close(&enriched[2..4], &plain[2..4]);
+        }
+    }
+
+    #[test]
+    fn supports_of_a_base_class_refine_it_with_or_without_sce() {
+        // Row 1 is (5, 0); its own support says (0, 3), and that of a novel class, which does not count, (9, 9).
+        let supports = [
+            support(1, &[(1, [0.0, 6.0], 2.0)]),
+            support(2, &[(2, [1.0, 0.0], 1.0), (1, [9.0, 9.0], 1.0)]),
+            support(3, &[(3, [1.0, 0.0], 1.0)]),
+        ];
+        let half = 0.5f32.sqrt();
+        for preset in [Preset::Reference, Preset::Balanced] {
+            for gate in [None, Some(Gate::Constant(0.5))] {
+                let rows = run(&supports, gate, &preset.options());
+                close(&rows[..4], &[0.0, 1.0, half, half]);
+            }
         }
     }
 

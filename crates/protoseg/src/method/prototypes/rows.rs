@@ -2,7 +2,8 @@
 //!
 //! A class may have several rows; its score is that of its best. Rows of the background step back where a taught class
 //! needs their place: a row of the model that is the nearest of all to pixels of the class in its own supports, and a
-//! row from one class's supports that shows another taught class.
+//! row from one class's supports that shows another taught class. A base class that has supports of its own gets more
+//! rows, made of them like those of a novel class.
 
 use burn::tensor::{Tensor, TensorData};
 
@@ -51,6 +52,10 @@ pub(super) fn register(
         };
         if let Some(kept) = kept {
             rows.add(class, kept);
+        }
+        let refining = supports.iter().filter(|support| usize::from(support.novel) == class);
+        if let Some(own) = prototypes(settings, refining, dim) {
+            rows.add(class, space(own));
         }
         start += count;
     }
