@@ -97,7 +97,7 @@ pub struct New {
     /// Number of background rows made of them
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with = "data")]
     pub background_rows: u32,
-    /// Side of the square canvas that images are resized to [default: 480]
+    /// Longer side that images are resized to [default: 480]
     #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(32..=2048))]
     pub size: Option<u32>,
     /// Store 16 bits per weight: half the size
@@ -324,7 +324,7 @@ pub struct Predict {
     /// thumbnails)
     #[arg(long, value_name = "KINDS", value_delimiter = ',', default_value = "index,overlay,gallery")]
     pub write: Vec<String>,
-    /// Also write the scores [classes, S, S] on the network's canvas to this file; only for a single image
+    /// Also write the scores [classes, height, width] on the network's canvas to this file; only for a single image
     #[arg(long, value_name = "SAFETENSORS")]
     pub logits: Option<PathBuf>,
     /// Cut large images into tiles of the network's size instead of scaling them down
@@ -411,7 +411,7 @@ pub struct Eval {
     /// Minimum number of pixels of its class that a drawn support must have [default: the benchmark's rule]
     #[arg(long, value_name = "N")]
     pub min_pixels: Option<u64>,
-    /// Side of the square canvas that images are resized to [default: the model's]
+    /// Longer side that images are resized to [default: the model's]
     #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(8..=8192))]
     pub size: Option<u32>,
     /// Evaluate at most N images, evenly spaced; for a quick look, not for results

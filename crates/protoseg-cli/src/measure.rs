@@ -284,8 +284,9 @@ pub fn episodes(model: &Model, shots: usize, runs: usize, mut tell: impl FnMut(u
 
 /// Every step of the extractor, with the median of its times; none on devices other than the CPU.
 pub fn layers(model: &Model, runs: usize, mut tell: impl FnMut(usize)) -> Option<Vec<StepProfile>> {
-    let extractor = model.extractor()?;
     let canvas = model.canvas(&noise_image(model.preprocess().size));
+    let [.., height, width] = canvas.dims();
+    let extractor = model.extractor([height, width])?;
     let mut steps = extractor.profile(canvas.clone());
     let mut times = vec![Times::default(); steps.len()];
     for run in 1..=runs {

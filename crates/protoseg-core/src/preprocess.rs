@@ -1,25 +1,26 @@
-//! Prepares a picture for a network outside training: resizes it to fit a square canvas, places it at the top left
-//! corner and normalises it. Nothing here is random.
+//! Prepares a picture for a network outside training: resizes it to fit a canvas, places it at the top left corner and
+//! normalises it. Nothing here is random.
 //!
-//! Some published protocols squash pictures to the square instead ([`Fit::Squash`]).
+//! The canvas is a square, on which pictures keep their shape ([`Fit::Letterbox`]) or lose it ([`Fit::Squash`], in some
+//! published protocols), or it has the shape of the picture ([`Fit::Tight`]).
 
 use crate::transform::{Axis, Bilinear, Normalise, Pixel, Rows, Window, nearest, planes_row};
 use crate::{IGNORE, Image, LabelMap};
 use serde::{Deserialize, Serialize};
 
-/// The preprocessing for evaluation, registration and prediction, as in the reference. The longer side becomes `size`
-/// and the other side keeps the aspect ratio (truncated). Both are rounded down to a multiple of
+/// The preprocessing for evaluation, registration and prediction. By default it is the reference's: the longer side
+/// becomes `size` and the other side keeps the aspect ratio (truncated). Both are rounded down to a multiple of
 /// [`Preprocess::MULTIPLE`]. The rest of the square is black before normalisation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preprocess {
-    /// Side of the square canvas.
+    /// Side of the square canvas, or the longer side of a tight one.
     pub size: usize,
     /// Mean of red, green and blue on the 0..255 scale.
     pub mean: [f32; 3],
     /// Standard deviation of red, green and blue on the 0..255 scale.
     pub std: [f32; 3],
-    /// How pictures that are not square reach the square.
+    /// How pictures that are not square reach the canvas.
     #[serde(default, skip_serializing_if = "Fit::is_letterbox")]
     pub fit: Fit,
     /// How the network's grid of features lies on the canvas.
@@ -45,7 +46,7 @@ impl GridPlacement {
     }
 }
 
-/// How pictures that are not square reach a square canvas.
+/// How pictures that are not square reach the canvas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fit {
@@ -54,6 +55,9 @@ pub enum Fit {
     Letterbox,
     /// They are stretched over the whole square.
     Squash,
+    /// The canvas has their shape: the longer side becomes the canvas's `size`, and both are rounded to a multiple of
+    /// [`Preprocess::TIGHT_MULTIPLE`]. No position of the network's grid lies beside the picture, and none is computed.
+    Tight,
 }
 
 impl Fit {
@@ -65,11 +69,13 @@ impl Fit {
 /// A picture as the network's input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Canvas {
-    /// Side of the square.
-    pub size: usize,
-    /// Width and height of the picture at the top left corner of the square; the rest is black.
+    /// In pixels.
+    pub width: usize,
+    /// In pixels.
+    pub height: usize,
+    /// Width and height of the picture at the top left corner; the rest is black.
     pub content: (usize, usize),
-    /// `3 * size * size` normalised values: red plane, green plane, blue plane.
+    /// `3 * height * width` normalised values: red plane, green plane, blue plane.
     pub data: Vec<f32>,
 }
 
@@ -77,6 +83,8 @@ impl Preprocess {
     /// Sides of the content are rounded down to a multiple of this. A side that would vanish gets this length instead
     /// (or the canvas's, if that is smaller), so that even the thinnest picture is seen.
     pub const MULTIPLE: usize = 8;
+    /// Sides of a tight canvas are multiples of this, the largest stride of the encoders that use one.
+    pub const TIGHT_MULTIPLE: usize = 32;
 
     /// With the mean and deviation of ImageNet.
     pub fn imagenet(size: usize) -> Self {
@@ -89,13 +97,26 @@ impl Preprocess {
         }
     }
 
+    /// Width and height of the canvas for a picture of this size.
+    pub fn canvas_size(&self, width: usize, height: usize) -> (usize, usize) {
+        match self.fit {
+            Fit::Letterbox | Fit::Squash => (self.size, self.size),
+            Fit::Tight => {
+                let ratio = self.size as f64 / width.max(height).max(1) as f64;
+                let multiple = Self::TIGHT_MULTIPLE as f64;
+                let fit = |side: usize| (side as f64 * ratio / multiple).round().max(1.0) as usize;
+                (fit(width) * Self::TIGHT_MULTIPLE, fit(height) * Self::TIGHT_MULTIPLE)
+            }
+        }
+    }
+
     /// The width and height that a picture of this size has on the canvas.
     pub fn content(&self, width: usize, height: usize) -> (usize, usize) {
         if width == 0 || height == 0 {
             return (0, 0);
         }
-        if self.fit == Fit::Squash {
-            return (self.size, self.size);
+        if self.fit != Fit::Letterbox {
+            return self.canvas_size(width, height);
         }
         // First the ratio, then the product, in double precision: the order can change the truncated result.
         let ratio = self.size as f64 / width.max(height) as f64;
@@ -108,13 +129,14 @@ impl Preprocess {
 
     /// Places a picture on the canvas.
     pub fn image(&self, image: &Image) -> Canvas {
-        let size = self.size;
+        let (canvas_width, canvas_height) = self.canvas_size(image.width, image.height);
         let (width, height) = self.content(image.width, image.height);
         let normalise = Normalise::new(self.mean, self.std);
 
-        let mut data = Vec::with_capacity(3 * size * size);
+        let pixels = canvas_width * canvas_height;
+        let mut data = Vec::with_capacity(3 * pixels);
         for black in normalise.colour([0.0; 3]) {
-            data.resize(data.len() + size * size, black);
+            data.resize(data.len() + pixels, black);
         }
         if width > 0 {
             let axes = (Axis::to_length(image.width, width), Axis::to_length(image.height, height));
@@ -122,10 +144,10 @@ impl Preprocess {
             let mut row = vec![Pixel::default(); width];
             for y in 0..height {
                 rows.row(y, &mut row);
-                normalise.row(&row, planes_row(&mut data, size, y, 0..width));
+                normalise.row(&row, planes_row(&mut data, canvas_width, y, 0..width));
             }
         }
-        Canvas { size, content: (width, height), data }
+        Canvas { width: canvas_width, height: canvas_height, content: (width, height), data }
     }
 
     /// Places a label map on the canvas, and picks the labels at the positions of a grid on it.
@@ -139,15 +161,17 @@ impl Preprocess {
 
     /// Places a label map on the canvas, with [`IGNORE`] outside the content.
     pub fn label<L>(&self, label: &LabelMap<L>) -> LabelMap<L> {
-        let size = self.size;
+        let (canvas_width, canvas_height) = self.canvas_size(label.width, label.height);
         let (width, height) = self.content(label.width, label.height);
-        let mut canvas = LabelMap::new(size, size, vec![IGNORE; size * size]);
+        let pixels = vec![IGNORE; canvas_width * canvas_height];
+        let mut canvas = LabelMap::new(canvas_width, canvas_height, pixels);
         if width == 0 {
             return canvas;
         }
         let axes = (Axis::to_length(label.width, width), Axis::to_length(label.height, height));
         let content = nearest(label, axes, Window::whole(width, height));
-        for (row, content) in canvas.data.chunks_exact_mut(size).zip(content.data.chunks_exact(width)) {
+        for (row, content) in canvas.data.chunks_exact_mut(canvas_width).zip(content.data.chunks_exact(width))
+        {
             row[..width].copy_from_slice(content);
         }
         canvas
@@ -209,6 +233,20 @@ mod tests {
         assert_eq!(squashed, label.resize_nearest(6, 6), "as PyTorch's nearest");
         let canvas = preprocess.image(&Image::new(3, 2, vec![200; 18]));
         assert!(canvas.data[..36].iter().all(|red| (red - (200.0 - 123.675) / 58.395).abs() < 1e-4));
+    }
+
+    #[test]
+    fn a_tight_canvas_has_the_shape_of_the_picture() {
+        let preprocess = Preprocess { fit: Fit::Tight, ..Preprocess::imagenet(480) };
+        assert_eq!(preprocess.content(320, 213), (480, 320));
+        assert_eq!(preprocess.content(375, 500), (352, 480));
+        assert_eq!(preprocess.content(1, 5000), (32, 480));
+        assert_eq!(preprocess.content(0, 5), (0, 0));
+        let canvas = preprocess.image(&Image::new(3, 2, vec![200; 18]));
+        assert_eq!((canvas.width, canvas.height, canvas.content), (480, 320, (480, 320)));
+        assert!(canvas.data[..480 * 320].iter().all(|red| (red - (200.0 - 123.675) / 58.395).abs() < 1e-4));
+        let label = preprocess.label(&crate::RowMap::new(3, 2, vec![1, 2, 3, 4, 5, 6]));
+        assert_eq!((label.width, label.height, label.data[0], label.data[480 * 320 - 1]), (480, 320, 1, 6));
     }
 
     #[test]

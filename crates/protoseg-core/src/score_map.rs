@@ -67,17 +67,16 @@ impl ScoreMap {
     /// Uses a grid that covers the canvas on which a picture of `width` x `height` was placed. Every pixel of the
     /// picture is looked up at its place on the canvas.
     pub fn on_canvas(grid: ScoreGrid, preprocess: &Preprocess, width: usize, height: usize) -> Self {
-        let content = preprocess.content(width, height);
-        let across = content_places(grid.width, preprocess, content.0, width);
-        let down = content_places(grid.height, preprocess, content.1, height);
+        let (content, canvas) = (preprocess.content(width, height), preprocess.canvas_size(width, height));
+        let across = content_places(grid.width, preprocess.grid, canvas.0, content.0, width);
+        let down = content_places(grid.height, preprocess.grid, canvas.1, content.1, height);
         Self::one(grid, across, down)
     }
 
-    /// Uses a grid that covers a canvas, for every pixel of the canvas.
-    pub fn of_canvas(grid: ScoreGrid, preprocess: &Preprocess) -> Self {
-        let size = preprocess.size;
-        let across = content_places(grid.width, preprocess, size, size);
-        let down = content_places(grid.height, preprocess, size, size);
+    /// Uses a grid that covers a canvas of `width` x `height`, for every pixel of the canvas.
+    pub fn of_canvas(grid: ScoreGrid, placement: GridPlacement, width: usize, height: usize) -> Self {
+        let across = content_places(grid.width, placement, width, width, width);
+        let down = content_places(grid.height, placement, height, height, height);
         Self::one(grid, across, down)
     }
 
@@ -109,14 +108,15 @@ impl ScoreMap {
         let down = reaches(&tiling.tops, tiling.height, tiling.picture.1);
         let classes = grids.first().map_or(0, |grid| grid.classes);
         let content = preprocess.content(tiling.width, tiling.height);
+        let canvas = preprocess.canvas_size(tiling.width, tiling.height);
         let order = down.iter().flat_map(|down| across.iter().map(move |across| (across, down)));
         let tiles = grids.into_iter().zip(order).map(|(grid, (across, down))| {
-            let places = |reach: &Reach, positions, content| Reach {
-                places: content_places(positions, preprocess, content, reach.pixels.len()),
+            let places = |reach: &Reach, positions, canvas, content| Reach {
+                places: content_places(positions, preprocess.grid, canvas, content, reach.pixels.len()),
                 ..reach.clone()
             };
-            let across = places(across, grid.width, content.0);
-            let down = places(down, grid.height, content.1);
+            let across = places(across, grid.width, canvas.0, content.0);
+            let down = places(down, grid.height, canvas.1, content.1);
             Tile { grid, across, down }
         });
         Self { width: tiling.picture.0, height: tiling.picture.1, classes, tiles: tiles.collect() }
@@ -256,11 +256,16 @@ fn corners(from: usize, to: usize) -> Places {
     (0..to).map(|pixel| place(pixel as f64 * step, from)).collect()
 }
 
-/// Places the `length` pixels of a picture's line along a grid that covers a whole canvas. The line was resized to the
-/// first `content` pixels of that canvas.
-fn content_places(from: usize, preprocess: &Preprocess, content: usize, length: usize) -> Places {
-    let size = preprocess.size;
-    let on_grid = |canvas: f64| match preprocess.grid {
+/// Places the `length` pixels of a picture's line along a grid that covers a canvas of `size` pixels. The line was
+/// resized to the first `content` pixels of that canvas.
+fn content_places(
+    from: usize,
+    placement: GridPlacement,
+    size: usize,
+    content: usize,
+    length: usize,
+) -> Places {
+    let on_grid = |canvas: f64| match placement {
         GridPlacement::Corners => canvas * (from as f64 - 1.0) / (size.max(2) as f64 - 1.0),
         GridPlacement::Centres => {
             ((canvas + 0.5) * from as f64 / size as f64 - 0.5).clamp(0.0, (from as f64 - 1.0).max(0.0))

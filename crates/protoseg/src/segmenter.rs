@@ -192,14 +192,14 @@ impl Segmenter {
         ScoreGrid::new(classes, height, width, scores)
     }
 
-    /// Scores of an image on the network's input canvas, `[classes, size, size]`. The image's own part of it is at the
+    /// Scores of an image on the network's input canvas, `[classes, height, width]`. The image's own part of it is at the
     /// top left ([`protoseg_core::Preprocess::content`]).
     pub fn canvas_scores(&self, image: &Image) -> Tensor<3> {
         self.scores_of(self.model.canvas(image)).squeeze_dim(0)
     }
 
-    /// Scores of images that are already on the canvas, `[batch, 3, size, size]`, at that size:
-    /// `[batch, classes, size, size]`.
+    /// Scores of images that are already on the canvas, `[batch, 3, height, width]`, at that size:
+    /// `[batch, classes, height, width]`.
     pub fn scores_of(&self, canvas: Tensor<4>) -> Tensor<4> {
         let [_, _, height, width] = canvas.dims();
         let scores = self.grid_scores(&self.look(self.model.canvas_features(canvas)));

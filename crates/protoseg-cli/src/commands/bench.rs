@@ -216,7 +216,10 @@ fn layers(what: &BenchWhat, runs: usize) -> Result<()> {
     drop(bar);
     let [peak_gflops, peak_gflops_one_thread] =
         [measure::threads(), 1].map(|threads| peak_flops(threads) / 1e9);
-    let [packed_weight_bytes, buffer_bytes] = model.extractor().expect("it was just used").bytes();
+    let side = model.preprocess().size;
+    let (width, height) = model.preprocess().canvas_size(side, side);
+    let extractor = model.extractor([height, width]).expect("the model is on the CPU");
+    let [packed_weight_bytes, buffer_bytes] = extractor.bytes();
     let mut times = Times::default();
     times.push(steps.iter().map(|step| step.time).sum());
     let layer = |step: &StepProfile| Layer {

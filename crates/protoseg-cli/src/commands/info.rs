@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use protoseg::{
     class_pack::ClassPack,
-    core::ClassRole,
+    core::{ClassRole, Fit, Preprocess},
     method::{Method, capl::Preset},
     model::{Manifest, Model, ModelError},
 };
@@ -84,7 +84,19 @@ fn print(report: &Report<'_>) -> Result<()> {
     let preprocess = &manifest.preprocess;
     rows.push((
         "preprocessing",
-        format!("longer side to {} px, pasted on a black square, normalised", preprocess.size),
+        match preprocess.fit {
+            Fit::Letterbox => {
+                format!("longer side to {} px, pasted on a black square, normalised", preprocess.size)
+            }
+            Fit::Squash => format!("squashed to {0} x {0} px, normalised", preprocess.size),
+            Fit::Tight => {
+                let multiple = Preprocess::TIGHT_MULTIPLE;
+                format!(
+                    "longer side to {} px, both sides to multiples of {multiple}, normalised",
+                    preprocess.size
+                )
+            }
+        },
     ));
     rows.push(("", format!("mean {:?}, deviation {:?}", preprocess.mean, preprocess.std)));
     let training = &manifest.training;

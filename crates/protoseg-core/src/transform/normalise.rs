@@ -36,10 +36,11 @@ impl Normalise {
 }
 
 /// Some columns of one row in a square's three planes.
-pub fn planes_row(square: &mut [f32], side: usize, y: usize, columns: Range<usize>) -> [&mut [f32]; 3] {
-    let (red, rest) = square.split_at_mut(side * side);
-    let (green, blue) = rest.split_at_mut(side * side);
-    [red, green, blue].map(|plane| &mut plane[y * side..][columns.clone()])
+pub fn planes_row(planes: &mut [f32], width: usize, y: usize, columns: Range<usize>) -> [&mut [f32]; 3] {
+    let pixels = planes.len() / 3;
+    let (red, rest) = planes.split_at_mut(pixels);
+    let (green, blue) = rest.split_at_mut(pixels);
+    [red, green, blue].map(|plane| &mut plane[y * width..][columns.clone()])
 }
 
 #[cfg(test)]

@@ -215,7 +215,7 @@ impl EpisodeResults {
         };
         let split = if self.split.is_empty() { String::new() } else { format!(" of `{}`", self.split) };
         let scored = match self.fit {
-            Fit::Letterbox => format!("at {size}, scored at the image's size"),
+            Fit::Letterbox | Fit::Tight => format!("at {size}, scored at the image's size"),
             Fit::Squash => format!("squashed to {size} x {size} and scored there"),
         };
         format!(

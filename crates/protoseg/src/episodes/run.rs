@@ -104,7 +104,7 @@ impl<'a> EpisodeTest<'a> {
         let truth = binary(&dataset.labels(episode.query)?.map, episode.class);
         let size = (truth.width, truth.height);
         let truth = match self.style.fit() {
-            Fit::Letterbox => truth,
+            Fit::Letterbox | Fit::Tight => truth,
             Fit::Squash => self.model.preprocess().label(&truth),
         };
         let query = self.query(episode.query, size)?;
@@ -171,7 +171,9 @@ impl<'a> EpisodeTest<'a> {
     fn labels(&self, grid: ScoreGrid, truth: &RowMap) -> RowMap {
         let (width, height) = (truth.width, truth.height);
         match self.style.fit() {
-            Fit::Letterbox => ScoreMap::on_canvas(grid, self.model.preprocess(), width, height).labels(),
+            Fit::Letterbox | Fit::Tight => {
+                ScoreMap::on_canvas(grid, self.model.preprocess(), width, height).labels()
+            }
             Fit::Squash => ScoreMap::stretched(grid, width, height).labels(),
         }
     }

@@ -10,7 +10,7 @@ mod results;
 mod taught;
 
 use protoseg_core::{
-    ClassRole, Classes, Confusion, Fold, Image, Remap, RowMap, ScoreGrid, Scores, SupportList,
+    ClassRole, Classes, Confusion, Fit, Fold, Image, Protocol, Remap, RowMap, ScoreGrid, Scores, SupportList,
 };
 use protoseg_data::{Benchmark, DataError, Progress, SplitStats, scan};
 use rayon::prelude::*;
@@ -95,6 +95,11 @@ pub fn evaluate(
     let model = &match plan.size {
         Some(size) => model.with_canvas(size)?,
         None => model.clone(),
+    };
+    // The reference's protocol is about a square.
+    let model = &match (plan.protocol, model.preprocess().fit) {
+        (Protocol::Reference, Fit::Tight) => model.with_fit(Fit::Letterbox),
+        _ => model.clone(),
     };
     if model.manifest().method.episodic().is_some() {
         return fed::evaluate(model, benchmark, plan, progress, &mut each);

@@ -92,11 +92,11 @@ impl Model {
         images: &[usize],
         n_base: usize,
     ) -> Result<Vec<u64>, FromEncoderError> {
-        let size = self.preprocess().size;
-        let [height, width] = self.network().map_size([size, size]);
+        let preprocess = self.preprocess();
         let count = |&index: &usize| -> Result<Vec<u64>, DataError> {
             let labels = benchmark.load_label_rows(index, remap)?;
-            let preprocess = self.preprocess();
+            let (width, height) = preprocess.canvas_size(labels.width, labels.height);
+            let [height, width] = self.network().map_size([height, width]);
             let labels = preprocess.grid_label(&labels, width, height);
             let mut counts = vec![0; n_base];
             for &label in &labels.data {

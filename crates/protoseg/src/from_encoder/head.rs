@@ -142,9 +142,13 @@ impl Model {
             let features = self.features(&image);
             let [.., height, width] = features.dims();
             let labels = self.grid_labels(&labels, &features);
-            let size = self.preprocess().size;
-            let (across, down) = self.preprocess().content(image.width, image.height);
-            let content = ((across * width).div_ceil(size).max(1), (down * height).div_ceil(size).max(1));
+            let preprocess = self.preprocess();
+            let (across, down) = preprocess.content(image.width, image.height);
+            let canvas = preprocess.canvas_size(image.width, image.height);
+            let part = |content: usize, positions: usize, canvas: usize| {
+                (content * positions).div_ceil(canvas.max(1)).max(1)
+            };
+            let content = (part(across, width, canvas.0), part(down, height, canvas.1));
             let features: Vec<f32> = features.try_into_vec_as().expect("features are f32");
             cache.add(&features, &labels, content).map_err(FromEncoderError::Cache)?;
         }

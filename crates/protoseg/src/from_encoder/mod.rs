@@ -18,7 +18,7 @@ use burn::{
     module::Param,
     tensor::{Device, Tensor, TensorData},
 };
-use protoseg_core::{Classes, GridPlacement, Preprocess};
+use protoseg_core::{Classes, Fit, GridPlacement, Preprocess};
 use protoseg_data::DataError;
 
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
     weights::{TensorFile, load_encoder, read_encoder_config},
 };
 
-/// Side of the canvas: photos of 320 pixels are enlarged one and a half times, which small networks like.
+/// Longer side of the canvas: photos of 320 pixels are enlarged one and a half times, which small networks like.
 pub const SIZE: usize = 480;
 /// The stride that ImageNet's encoders were trained with.
 const OUTPUT_STRIDE: usize = 32;
@@ -89,6 +89,7 @@ impl Model {
         let manifest = Manifest {
             format: Manifest::FORMAT,
             preprocess: Preprocess {
+                fit: Fit::Tight,
                 grid: GridPlacement::Centres,
                 ..network_config.encoder.preprocess(SIZE)
             },

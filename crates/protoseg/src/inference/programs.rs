@@ -17,7 +17,7 @@ type Key = (Section, [usize; 3]);
 /// The programs of one network. Weights must not change while this lives.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
-    /// Newest last; none where a layer has no kernel.
+    /// Last used last; none where a layer has no kernel.
     made: Mutex<VecDeque<(Key, Option<Arc<Extractor>>)>>,
 }
 
@@ -25,14 +25,19 @@ impl Programs {
     /// The program for a part of the network, or none if it has a layer without a kernel.
     pub fn get(&self, network: &Network, section: &Section, input: [usize; 3]) -> Option<Arc<Extractor>> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, program)) = made.iter().find(|((of, size), _)| of == section && *size == input) {
-            return program.clone();
-        }
-        let program = Extractor::of(network, section, input).ok().map(Arc::new);
-        if made.len() == KEPT {
-            made.pop_front();
-        }
-        made.push_back(((section.clone(), input), program.clone()));
+        let place = made.iter().position(|((of, size), _)| of == section && *size == input);
+        let found = match place.and_then(|place| made.remove(place)) {
+            Some(found) => found,
+            None => {
+                if made.len() == KEPT {
+                    made.pop_front();
+                }
+                let program = Extractor::of(network, section, input).ok().map(Arc::new);
+                ((section.clone(), input), program)
+            }
+        };
+        let program = found.1.clone();
+        made.push_back(found);
         program
     }
 }

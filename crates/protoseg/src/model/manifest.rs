@@ -1,6 +1,6 @@
 //! What a model file says beside its tensors.
 
-use protoseg_core::{Classes, NovelPixels, Preprocess};
+use protoseg_core::{Classes, Fit, NovelPixels, Preprocess};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -88,6 +88,9 @@ impl Manifest {
         let size = self.preprocess.size;
         if !(8..=8192).contains(&size) {
             return Err(format!("the side of the canvas must be from 8 to 8192 pixels, got `{size}`"));
+        }
+        if self.preprocess.fit == Fit::Tight && self.method.episodic().is_some() {
+            return Err("a system for episodes needs a square canvas".to_string());
         }
         let scale = self.preprocess.mean.iter().chain(&self.preprocess.std);
         if scale.into_iter().any(|value| !value.is_finite()) || self.preprocess.std.contains(&0.0) {

@@ -325,21 +325,22 @@ impl Model {
         self.canvas_features(self.canvas(image))
     }
 
-    /// F of images, `[batch, 3, height, width]` -> `[batch, d, h, w]`. It is faster on the CPU if they are on the
-    /// model's canvas.
+    /// F of images, `[batch, 3, height, width]` -> `[batch, d, h, w]`. It is faster on the CPU if they are on a canvas of
+    /// the model's.
     pub fn canvas_features(&self, canvas: Tensor<4>) -> Tensor<4> {
         let [.., height, width] = canvas.dims();
-        match self.extractor() {
-            Some(extractor) if extractor.size() == [height, width] => extractor.features(canvas),
-            _ => self.network().features(canvas),
+        let Preprocess { size, fit, .. } = *self.preprocess();
+        let is_own = fit == Fit::Tight || [height, width] == [size, size];
+        match is_own.then(|| self.extractor([height, width])).flatten() {
+            Some(extractor) => extractor.features(canvas),
+            None => self.network().features(canvas),
         }
     }
 
-    /// The extractor for images on the model's canvas, as it is used on the CPU. There is none on other devices, or if
-    /// the network has a layer without a kernel: images then go through Burn's modules.
-    pub fn extractor(&self) -> Option<Arc<Extractor>> {
-        let size = self.preprocess().size;
-        let program = || self.shared.programs.get(self.network(), &Section::Features, [size, size, 3]);
+    /// The extractor for images of `[height, width]`, as it is used on the CPU. There is none on other devices, or if the
+    /// network has a layer without a kernel: images then go through Burn's modules.
+    pub fn extractor(&self, [height, width]: [usize; 2]) -> Option<Arc<Extractor>> {
+        let program = || self.shared.programs.get(self.network(), &Section::Features, [height, width, 3]);
         is_cpu(self.device()).then(program).flatten()
     }
 
@@ -352,10 +353,10 @@ impl Model {
         }
     }
 
-    /// An image on the network's canvas, `[1, 3, size, size]`.
+    /// An image on the network's canvas, `[1, 3, height, width]`.
     pub fn canvas(&self, image: &Image) -> Tensor<4> {
         let canvas = self.preprocess().image(image);
-        let shape = [1, 3, canvas.size, canvas.size];
+        let shape = [1, 3, canvas.height, canvas.width];
         Tensor::from_data(TensorData::new(canvas.data, shape), self.device())
     }
 

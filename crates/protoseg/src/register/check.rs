@@ -150,7 +150,9 @@ fn nearest(classifier: &Classifier, row: usize) -> Vec<(String, f32)> {
 /// What is predicted on the picture's part of the canvas.
 fn labels(segmenter: &Segmenter, support: &SeenSupport) -> Vec<u16> {
     let grid = segmenter.grid(support.features.clone());
-    let labels = ScoreMap::of_canvas(grid, segmenter.model().preprocess()).labels();
+    let placement = segmenter.model().preprocess().grid;
+    let RowMap { width, height, .. } = support.labels;
+    let labels = ScoreMap::of_canvas(grid, placement, width, height).labels();
     content(&labels, support.content).collect()
 }
 
