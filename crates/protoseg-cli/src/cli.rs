@@ -356,15 +356,22 @@ pub struct Predict {
 ///
 /// For every seed, supports are drawn from the training images, and the images of the other split are segmented and
 /// scored. Features are computed only once for all seeds, shots and variants. Writes results.json, results.csv,
-/// results.md and report.html.
+/// results.md, results.tex (tables for a paper) and report.html (pictures and tables).
 ///
-/// With --pack, or on a data set without novel classes, the model and the pack are scored as they are. A model without
-/// base classes is taught every class of the data set by itself, and scored on all images, whether they show it or not.
+/// If several models are given, each trained on a different fold, the mean over folds is written too: folds.json,
+/// folds.md and folds.tex.
+///
+/// With --pack, or on a data set without novel classes, the model and the pack are scored as they are. Writes
+/// results.json, results.csv, results.md and report.html.
+///
+/// A model without base classes is taught every class of the data set by itself, and scored on all images, whether they
+/// show it or not. Writes results.json and results.md.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     protoseg eval --model runs/scenes-small-capl-fold0/best.safetensors --data scenes\n  \
     protoseg eval --model msrc.safetensors --data msrc --root DIR --shots 1,5 --preset balanced,reference -o results/msrc\n  \
     protoseg eval --model msrc.safetensors --data msrc --root DIR --shots 5 --supports list.json\n  \
+    protoseg eval --model fold0.safetensors,fold1.safetensors --data msrc --root DIR -o results/msrc-folds\n  \
     protoseg eval --pack my.pack --data my-photos\n  \
     protoseg eval --data msrc --root DIR --classes cow,car --shots 1,5")]
 pub struct Eval {
@@ -420,13 +427,15 @@ pub struct Eval {
     /// Device to run on: cpu, cuda:0, ...
     #[arg(long, default_value = "cpu", env = "PROTOSEG_DEVICE")]
     pub device: String,
-    /// Output folder [default: results/ followed by the names of data set and fold]
+    /// Output folder; each of several models gets a folder inside it [default: results/ followed by the names of data
+    /// set and fold; for the mean over folds, results/ followed by the data set's name and -folds]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Overwrite existing results in the folder
     #[arg(long)]
     pub force: bool,
-    /// Print the results as one JSON object instead of tables
+    /// Print the results as JSON instead of tables: one object, or for several models an array, or an object with the
+    /// array and the mean over folds
     #[arg(long)]
     pub json: bool,
 }

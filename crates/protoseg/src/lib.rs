@@ -62,6 +62,7 @@ pub mod prediction;
 pub mod register;
 pub mod report;
 pub mod segmenter;
+mod tables;
 pub mod train;
 pub mod weights;
 

@@ -63,7 +63,7 @@ pub fn run(args: &Demo) -> Result<()> {
         &plan(args, &model)?,
         folder,
     )?;
-    eval::print(&results)?;
+    output::results::print(&results)?;
     output::line("")?;
     if let Some(row) = results.rows.last()
         && let Some(before) = row.base_before

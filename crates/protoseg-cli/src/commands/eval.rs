@@ -8,8 +8,8 @@ use std::{
 use anyhow::{Result, bail};
 use protoseg::{
     evaluate::{
-        Evaluated, Evaluation, LabelledResults, Results, SupportSource, evaluate, evaluate_labelled,
-        evaluate_taught,
+        Evaluated, Evaluation, FoldMean, LabelledResults, Results, SupportSource, evaluate,
+        evaluate_labelled, evaluate_taught,
     },
     method::{
         Usage,
@@ -17,10 +17,10 @@ use protoseg::{
         prototypes::Answer,
     },
     model::Model,
-    report::HtmlReport,
+    report::{HtmlReport, LabelledReport},
 };
 use protoseg_data::{Benchmark, create_dir, read_supports};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::usage::{load_model, load_pack, model_name, preset};
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
     output::{
         self,
         progress::Bar,
-        results::{class_table, main_table},
+        results::{print, print_folds},
         table,
     },
 };
@@ -72,19 +72,56 @@ pub fn run(args: &Eval) -> Result<()> {
         }
         jobs.push(Job { path, fold, folder });
     }
-    let mut all = Vec::new();
+    let mean_folder = mean_folder(args, &benchmark);
+    if jobs.iter().any(|job| job.fold != jobs[0].fold) {
+        output::refuse_overwrite(&mean_folder.join("folds.json"), args.force)?;
+    }
+    let (mut all, mut results) = (Vec::new(), Vec::new());
     for job in &jobs {
         if args.model.len() > 1 && !args.json {
             output::line(model_name(job.path))?;
         }
         let model = load_model(job.path, &args.device)?;
-        all.push(job.run(args, &model, &benchmark, &supports)?);
+        let (json, own) = job.run(args, &model, &benchmark, &supports)?;
+        all.push(json);
+        results.extend(own);
     }
-    match (&all[..], args.json) {
-        (_, false) => Ok(()),
-        ([one], true) => output::json(one),
-        (all, true) => output::json(&all),
+    let mean = FoldMean::of(&results);
+    if let Some(mean) = &mean {
+        let files = [
+            ("folds.md", mean.markdown()),
+            ("folds.tex", mean.latex()),
+            ("folds.json", serde_json::to_string_pretty(mean)?),
+        ];
+        write_files(&mean_folder, &files)?;
+        if !args.json {
+            print_folds(mean)?;
+            output::line(format_args!("mean over folds -> {}", mean_folder.join("folds.md").display()))?;
+        }
     }
+    match (mean, &all[..]) {
+        _ if !args.json => Ok(()),
+        (Some(mean), all) => {
+            output::json(&json!({ "schema": "protoseg.eval-folds/1", "results": all, "mean": mean }))
+        }
+        (None, [one]) => output::json(one),
+        (None, all) => output::json(&all),
+    }
+}
+
+/// Where the mean over folds goes: the folder that holds those of the models, or one beside them.
+fn mean_folder(args: &Eval, benchmark: &Benchmark) -> PathBuf {
+    let beside = || Path::new("results").join(format!("{}-folds", benchmark.dataset.name()));
+    args.output.clone().unwrap_or_else(beside)
+}
+
+/// Writes texts as files of these names, one after another.
+fn write_files(folder: &Path, files: &[(&str, String)]) -> Result<()> {
+    create_dir(folder)?;
+    for (name, text) in files {
+        protoseg_data::write_atomic(&folder.join(name), text.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// One model to evaluate.
@@ -95,18 +132,18 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Evaluates the model as it can be, and returns the results as JSON.
+    /// Evaluates the model as it can be, and returns the results as JSON; those of a fold also as they are.
     fn run(
         &self,
         args: &Eval,
         model: &Model,
         benchmark: &Benchmark,
         supports: &SupportSource,
-    ) -> Result<serde_json::Value> {
+    ) -> Result<(Value, Option<Results>)> {
         let has_base = model.classes().n_base() > 1 || model.usage().is_err();
         let has_novel = benchmark.fold(self.fold).is_ok_and(|fold| !fold.novel().is_empty());
         if args.pack.is_some() || (has_base && !has_novel) {
-            return self.labelled(args, model, benchmark);
+            return Ok((self.labelled(args, model, benchmark)?, None));
         }
         let plan = Evaluation {
             fold: self.fold,
@@ -118,7 +155,7 @@ impl Job<'_> {
             limit: args.limit,
         };
         if !has_base {
-            return self.taught(args, model, benchmark, &plan);
+            return Ok((self.taught(args, model, benchmark, &plan)?, None));
         }
         if !args.classes.is_empty() {
             bail!(
@@ -128,26 +165,21 @@ impl Job<'_> {
         let results = judge(model, &model_name(self.path), benchmark, &plan, &self.folder)?;
         if !args.json {
             print(&results)?;
-            output::line(format_args!("report -> {}", self.folder.join(REPORT_FILE).display()))?;
+            self.name_report()?;
         }
-        Ok(serde_json::to_value(&results)?)
+        Ok((serde_json::to_value(&results)?, Some(results)))
     }
 
     /// Every class of the data set taught by itself.
-    fn taught(
-        &self,
-        args: &Eval,
-        model: &Model,
-        benchmark: &Benchmark,
-        plan: &Evaluation,
-    ) -> Result<serde_json::Value> {
+    fn taught(&self, args: &Eval, model: &Model, benchmark: &Benchmark, plan: &Evaluation) -> Result<Value> {
         let bar = Bar::new("lessons and images");
         let name = model_name(self.path);
         let results = evaluate_taught(&name, model, benchmark, plan, &args.classes, &|done, total| {
             bar.show(done, total)
         })?;
         drop(bar);
-        self.write(&results, &results.markdown())?;
+        let json = serde_json::to_string_pretty(&results)?;
+        write_files(&self.folder, &[("results.md", results.markdown()), ("results.json", json)])?;
         if !args.json {
             output::line(results.headline())?;
             let titles = results.titles();
@@ -158,31 +190,40 @@ impl Job<'_> {
     }
 
     /// What the model knows, and what a pack adds, on labelled photos.
-    fn labelled(&self, args: &Eval, model: &Model, benchmark: &Benchmark) -> Result<serde_json::Value> {
+    fn labelled(&self, args: &Eval, model: &Model, benchmark: &Benchmark) -> Result<Value> {
         let pack = args.pack.as_ref().map(|path| load_pack(path, model)).transpose()?;
         let usage = model.usage()?;
         let bar = Bar::new("images");
         let name = model_name(self.path);
         let progress = |done: usize, total: usize| bar.show(done, total);
+        let mut report = LabelledReport::default();
+        let pack = pack.as_ref();
         let results =
-            evaluate_labelled(&name, model, pack.as_ref(), &usage, benchmark, args.limit, &progress, |_| ())?;
+            evaluate_labelled(&name, model, pack, &usage, benchmark, args.limit, &progress, |image| {
+                report.look(image)
+            })?;
         drop(bar);
-        self.write(&results, &results.markdown())?;
+        let files = [
+            ("results.csv", results.csv()),
+            ("results.md", results.markdown()),
+            (REPORT_FILE, report.html(&results, pack)?),
+            ("results.json", serde_json::to_string_pretty(&results)?),
+        ];
+        write_files(&self.folder, &files)?;
         if !args.json {
             output::line(results.headline())?;
             table::lines(&LabelledResults::TITLES, &results.table())
                 .into_iter()
                 .try_for_each(output::line)?;
             results.summary().into_iter().try_for_each(output::line)?;
+            self.name_report()?;
         }
         Ok(serde_json::to_value(&results)?)
     }
 
-    fn write<R: Serialize>(&self, results: &R, markdown: &str) -> Result<()> {
-        create_dir(&self.folder)?;
-        protoseg_data::write_atomic(&self.folder.join("results.md"), markdown.as_bytes())?;
-        let json = serde_json::to_string_pretty(results)?;
-        Ok(protoseg_data::write_atomic(&self.folder.join("results.json"), json.as_bytes())?)
+    /// Says where the report is.
+    fn name_report(&self) -> Result<()> {
+        output::line(format_args!("report -> {}", self.folder.join(REPORT_FILE).display()))
     }
 }
 
@@ -277,30 +318,13 @@ pub fn judge(
         evaluate(model, benchmark, plan, &|done, total| bar.show(done, total), |image| report.look(image))?;
     drop(bar);
     let results = Results::new(name, model, benchmark, plan, &evaluated, start.elapsed());
-    let write = |name: &str, text: String| -> Result<PathBuf> {
-        let path = folder.join(name);
-        protoseg_data::write_atomic(&path, text.as_bytes())?;
-        Ok(path)
-    };
-    write("results.csv", results.csv())?;
-    write("results.md", results.markdown())?;
-    write(REPORT_FILE, report.html(&results, &evaluated, benchmark)?)?;
-    write("results.json", serde_json::to_string_pretty(&results)?)?;
+    let files = [
+        ("results.csv", results.csv()),
+        ("results.md", results.markdown()),
+        ("results.tex", results.latex()),
+        (REPORT_FILE, report.html(&results, &evaluated, benchmark)?),
+        ("results.json", serde_json::to_string_pretty(&results)?),
+    ];
+    write_files(folder, &files)?;
     Ok(results)
-}
-
-/// The results as tables.
-pub fn print(results: &Results) -> Result<()> {
-    output::line(results.headline())?;
-    for line in main_table(results) {
-        output::line(line)?;
-    }
-    output::line("")?;
-    for line in class_table(results) {
-        output::line(line)?;
-    }
-    for note in results.notes() {
-        output::note(format_args!("note: {note}"));
-    }
-    Ok(())
 }

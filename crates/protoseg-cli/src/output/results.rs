@@ -1,26 +1,28 @@
 //! The results of an evaluation as tables for a terminal.
 
-use protoseg::evaluate::{ResultRow, Results};
+use anyhow::Result;
+use protoseg::evaluate::{FoldMean, Results};
 
-use super::table;
+use super::{line, note, table};
 
-/// The main numbers.
-pub fn main_table(results: &Results) -> Vec<String> {
-    table::lines(&Results::TITLES, &results.table())
+/// Prints the main numbers, the IoU of every class, and notes.
+pub fn print(results: &Results) -> Result<()> {
+    line(results.headline())?;
+    table::lines(&Results::TITLES, &results.table()).into_iter().try_for_each(line)?;
+    line("")?;
+    let titles = results.class_titles();
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    table::lines(&titles, &results.class_table()).into_iter().try_for_each(line)?;
+    results.notes().iter().for_each(|text| note(format_args!("note: {text}")));
+    Ok(())
 }
 
-/// The IoU of every class.
-pub fn class_table(results: &Results) -> Vec<String> {
-    let shown = results.shown_rows();
-    let name = |row: &&ResultRow| format!("{} {} {}-shot", row.variant, row.preset, row.shots);
-    let titles: Vec<String> = shown.iter().map(name).collect();
-    let titles: Vec<&str> = ["class", "role"].into_iter().chain(titles.iter().map(String::as_str)).collect();
-    let line = |(place, class): (usize, &protoseg::core::Class)| {
-        let iou =
-            |row: &&ResultRow| row.iou[place].map_or("0 (absent)".into(), |iou| format!("{:.1}", iou.mean));
-        let names = [class.name.clone(), class.role.name().to_string()];
-        names.into_iter().chain(shown.iter().map(iou)).collect()
-    };
-    let lines: Vec<Vec<String>> = results.classes.rows().iter().enumerate().map(line).collect();
-    table::lines(&titles, &lines)
+/// Prints the mean over folds and its notes.
+pub fn print_folds(mean: &FoldMean) -> Result<()> {
+    line("")?;
+    line(mean.headline())?;
+    table::lines(&FoldMean::TITLES, &mean.table()).into_iter().try_for_each(line)?;
+    line(FoldMean::ABOUT)?;
+    mean.notes.iter().for_each(|text| note(format_args!("note: {text}")));
+    Ok(())
 }

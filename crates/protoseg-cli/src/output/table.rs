@@ -9,13 +9,17 @@ pub fn lines(title: &[&str], rows: &[Vec<String>]) -> Vec<String> {
         cells.chain([title[column].width()]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..title.len()).map(width).collect();
-    let is_number =
-        |column: usize| rows.iter().all(|row| row[column].starts_with(|c: char| c.is_ascii_digit()));
+    // A dash stands for a number that is not there.
+    let is_number = |column: usize| {
+        let cells: Vec<&String> = rows.iter().map(|row| &row[column]).filter(|cell| *cell != "-").collect();
+        !cells.is_empty() && cells.iter().all(|cell| cell.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let to_the_right: Vec<bool> = (0..title.len()).map(is_number).collect();
     let line = |cells: Vec<&str>| -> String {
         let padded = cells.iter().enumerate().map(|(column, cell)| {
             // Formatting pads by the number of characters, and not every character is one column wide.
             let space = " ".repeat(widths[column] - cell.width());
-            if is_number(column) { space + cell } else { cell.to_string() + &space }
+            if to_the_right[column] { space + cell } else { cell.to_string() + &space }
         });
         padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
     };
@@ -35,6 +39,15 @@ mod tests {
         assert_eq!(
             lines(&["class", "images"], &rows),
             ["class      images", "cow             7", "aeroplane     120"]
+        );
+    }
+
+    #[test]
+    fn a_dash_among_numbers_leaves_them_to_the_right() {
+        let rows = ["12.5", "-", "7.0"].map(|iou| vec![iou.to_string(), "-".to_string()]);
+        assert_eq!(
+            lines(&["before", "preset"], &rows),
+            ["before  preset", "  12.5  -", "     -  -", "   7.0  -"]
         );
     }
 

@@ -76,6 +76,11 @@ pub fn save_model(path: &Path, seed: u64) {
 }
 
 fn save_trained(path: &Path, seed: u64, row: Ablation) {
+    save_of_fold(path, seed, row, ["background", "cow", "grass"], None);
+}
+
+/// A model with these base classes, trained on this fold as it says.
+fn save_of_fold(path: &Path, seed: u64, row: Ablation, base: [&str; 3], fold: Option<usize>) {
     let device = cpu();
     device.seed(seed);
     let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.125, ..ResNetConfig::new(10) });
@@ -83,10 +88,15 @@ fn save_trained(path: &Path, seed: u64, row: Ablation) {
     let manifest = Manifest {
         format: Manifest::FORMAT,
         network,
-        classes: Classes::new(&["background", "cow", "grass"], &[]).unwrap(),
+        classes: Classes::new(&base, &[]).unwrap(),
         method: Method::Capl(Capl::new(row, Preset::Reference.options(), 3, false)),
         preprocess: Preprocess::imagenet(SIZE),
-        training: Training { origin: "random weights".to_string(), seed: Some(seed), ..Training::default() },
+        training: Training {
+            origin: "random weights".to_string(),
+            fold,
+            seed: Some(seed),
+            ..Training::default()
+        },
     };
     Model::random(manifest, &device).unwrap().save(path).unwrap();
 }
@@ -503,7 +513,15 @@ fn an_evaluation_writes_its_results_and_report() {
     assert!(!html.contains("http://") && !html.contains("https://"), "nothing is fetched");
     let csv = fs::read_to_string(desk.path("res/results.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + 14 * 2);
-    assert!(fs::read_to_string(desk.path("res/results.md")).unwrap().contains("| capl | balanced | 2 |"));
+    assert_eq!(results["training_seed"], 11);
+    let markdown = fs::read_to_string(desk.path("res/results.md")).unwrap();
+    for part in ["| capl | balanced | 2 |", "training seed 11", "2 draws of supports", "| duck | novel | "] {
+        assert!(markdown.contains(part), "{part}: {markdown}");
+    }
+    let latex = fs::read_to_string(desk.path("res/results.tex")).unwrap();
+    for part in ["\\label{tab:farm-fold0}", "capl (balanced) & 2 & ", "duck & novel & ", " $\\pm$"] {
+        assert!(latex.contains(part), "{part}: {latex}");
+    }
     for protocol in ["reference", "b"] {
         let text = desk.done(&format!("eval --model model.safetensors --data data --shots 1 --seeds 1 --protocol {protocol} -o res-{protocol}"));
         assert!(text.contains(&format!("protocol {protocol}")) && text.contains("report ->"), "{text}");
@@ -514,8 +532,69 @@ fn an_evaluation_writes_its_results_and_report() {
     );
     assert_eq!(serde_json::from_str::<serde_json::Value>(&both).unwrap().as_array().unwrap().len(), 2);
     assert!(desk.path("both/model/report.html").exists() && desk.path("both/other/report.html").exists());
+    assert!(!desk.path("both/folds.json").exists(), "both are of one fold");
     assert!(desk.refused("eval --model model.safetensors --data data --shots 0 -o x").contains("at least 1"));
     assert!(desk.refused("eval --model model.safetensors --data data --protocol c -o x").contains("exact"));
+}
+
+#[test]
+fn models_of_different_folds_get_a_mean() {
+    let desk = Desk::new();
+    write_data(&desk, "duck", |place| place.to_string());
+    let spec = fs::read_to_string(desk.path("data/protoseg.toml")).unwrap();
+    let folds = spec.replace("novel = [\"duck\"]", "folds = [[\"duck\"], [\"grass\"]]");
+    fs::write(desk.path("data/protoseg.toml"), folds).unwrap();
+    for (name, base, fold) in
+        [("zero", ["background", "cow", "grass"], 0), ("one", ["background", "cow", "duck"], 1)]
+    {
+        let path = desk.path(&format!("{name}.safetensors"));
+        save_of_fold(&path, 11, Ablation::Capl, base, Some(fold));
+    }
+    let eval =
+        "eval --model zero.safetensors,one.safetensors --data data --shots 1 --seeds 1 --variants capl";
+    let text = desk.done(&format!("{eval} -o both"));
+    for part in ["farm fold 1", "farm, mean over folds 0, 1, protocol exact", "mean over folds -> both"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for (file, part) in [
+        ("folds.md", "| capl | reference | 1 | "),
+        ("folds.tex", "\\label{tab:farm-folds}"),
+        ("folds.json", "\"protoseg.folds/1\""),
+        ("zero/results.tex", "\\label{tab:farm-fold0}"),
+        ("one/results.tex", "\\label{tab:farm-fold1}"),
+    ] {
+        let written = fs::read_to_string(desk.path("both").join(file)).unwrap();
+        assert!(written.contains(part), "{file}: {written}");
+    }
+    fs::remove_dir_all(desk.path("both/zero")).unwrap();
+    fs::remove_dir_all(desk.path("both/one")).unwrap();
+    assert!(desk.refused(&format!("{eval} -o both")).contains("folds.json"), "nothing is overwritten");
+
+    let answer = desk.done(&format!("{eval} -o more --json"));
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let novel = |row: &serde_json::Value| row["rows"][0]["novel"]["mean"].as_f64().unwrap();
+    let [zero, one] = &answer["results"].as_array().unwrap()[..] else { panic!("{answer}") };
+    assert!((novel(&answer["mean"]) - (novel(zero) + novel(one)) / 2.0).abs() < 1e-9, "{answer}");
+    assert_eq!(answer["mean"]["folds"][1]["fold"], 1);
+}
+
+#[test]
+fn labelled_photos_get_a_report_with_pictures() {
+    let desk = Desk::new();
+    write_data(&desk, "duck", |place| place.to_string());
+    let spec = fs::read_to_string(desk.path("data/protoseg.toml")).unwrap();
+    fs::write(desk.path("data/plain.toml"), spec.replace("novel = [\"duck\"]\n", "")).unwrap();
+    let text = desk.done("eval --model model.safetensors --data data/plain.toml -o plain");
+    assert!(text.contains("report -> plain"), "{text}");
+    let html = fs::read_to_string(desk.path("plain/report.html")).unwrap();
+    for part in ["data:image/jpeg;base64,", "(c) prediction", "base classes: ", "</i>cow</td>"] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("before teaching<"), "nothing was taught");
+    assert!(html.find("data:image").unwrap() < html.find("<table>").unwrap(), "pictures come first");
+    let csv = fs::read_to_string(desk.path("plain/results.csv")).unwrap();
+    assert!(csv.contains("\"farm\",\"val\",capl,\"cow\",base,"), "{csv}");
+    assert_eq!(csv.lines().count(), 1 + 3);
 }
 
 #[test]
@@ -530,6 +609,18 @@ fn names_that_look_like_markup_stay_text_in_a_report() {
     assert!(html.contains(&format!("{escaped}</small>")), "and an image under its strip");
     assert!(!html.contains("onload=\""), "no attribute comes of a name");
     assert!(html.contains("<b>&lt;b&gt;</b>") && !html.contains("<b></b>") && !html.contains("<b><b>"));
+    let latex = fs::read_to_string(desk.path("res/results.tex")).unwrap();
+    assert!(latex.contains("\\textless{}b\\textgreater{} & novel & "), "{latex}");
+
+    desk.done("register --model model.safetensors --data data --shots 2 --seed 1 -o my.pack");
+    let text = desk.done("eval --model model.safetensors --pack my.pack --data data -o labelled");
+    assert!(text.contains("report -> labelled"), "{text}");
+    let html = fs::read_to_string(desk.path("labelled/report.html")).unwrap();
+    assert!(html.contains("(c) before teaching") && html.contains("(d) after"), "both are shown");
+    assert!(html.contains(&format!("{escaped}</small>")) && !html.contains("onload=\""));
+    assert!(html.contains("<b>&lt;b&gt;</b>") && !html.contains("<b><b>"));
+    let csv = fs::read_to_string(desk.path("labelled/results.csv")).unwrap();
+    assert!(csv.contains("\"<b>\",novel,,"), "it has no IoU before teaching: {csv}");
 }
 
 #[test]

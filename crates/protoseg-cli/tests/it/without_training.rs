@@ -82,6 +82,8 @@ fn the_box_is_taught_and_predicts_without_a_model_s_name() {
     let scored = json(&desk.done("eval --pack my.pack --data data -o scored --json"));
     assert!(scored["taught"].as_f64().unwrap() > 70.0, "{scored}");
     assert!(scored["base_before"].is_null(), "the box knows no class: {scored}");
+    let report = fs::read_to_string(desk.path("scored/report.html")).unwrap();
+    assert!(report.contains("(d) after") && report.contains("taught classes: "), "pictures and summary");
     let lessons = json(
         &desk.done("eval --data data --classes disc --shots 1 --seeds 1,2 --min-pixels 1 -o lessons --json"),
     );

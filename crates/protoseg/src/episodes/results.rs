@@ -9,6 +9,10 @@ use protoseg_data::peak_memory;
 use serde::Serialize;
 
 use super::EpisodeTest;
+use crate::tables::{
+    csv::{field, number},
+    markdown,
+};
 
 /// All that is known after episodes were answered. Serialise it to get `results.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -252,16 +256,10 @@ impl EpisodeResults {
 
     /// Headline, tables and notes as Markdown.
     pub fn markdown(&self) -> String {
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-        let mut text = format!("{}\n", self.headline());
-        let mut add = |titles: &[String], rows: &[Vec<String>]| {
-            text.push('\n');
-            text += &line(titles);
-            text += &line(&vec!["---".to_string(); titles.len()]);
-            rows.iter().for_each(|cells| text += &line(cells));
-        };
-        add(&Self::TITLES.map(str::to_string), &self.table());
-        add(&self.class_titles(), &self.class_table());
+        let mut text = format!("{}\n\n", self.headline());
+        text += &markdown::table(&Self::TITLES, &self.table());
+        text.push('\n');
+        text += &markdown::table(&self.class_titles(), &self.class_table());
         for note in &self.notes {
             let _ = writeln!(text, "\nNote: {note}.");
         }
@@ -337,14 +335,4 @@ impl AnsweredEpisode {
     pub fn of<'a>(&self, test: &'a EpisodeTest<'_>) -> &'a Episode {
         &test.runs()[self.run][self.episode]
     }
-}
-
-/// A name in a CSV file.
-fn field(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\"\""))
-}
-
-/// A comma and a number that may not be there.
-fn number(value: Option<f64>) -> String {
-    value.map_or(",".to_string(), |value| format!(",{value:.4}"))
 }

@@ -7,7 +7,13 @@ use protoseg_data::{Benchmark, Progress, scan};
 use serde::Serialize;
 
 use super::{EvaluateError, EvaluatedImage, evenly};
-use crate::{class_pack::ClassPack, method::Usage, model::Model, segmenter::Segmenter};
+use crate::{
+    class_pack::ClassPack,
+    method::Usage,
+    model::Model,
+    segmenter::Segmenter,
+    tables::{csv, markdown},
+};
 
 /// Scores before and after teaching, in percent. Serialise it to get `results.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -18,7 +24,8 @@ pub struct LabelledResults {
     pub model: String,
     /// [`Model::fingerprint`].
     pub fingerprint: String,
-    architecture: String,
+    /// The network in words.
+    pub architecture: String,
     variant: &'static str,
     /// Name of the data set.
     pub data: String,
@@ -85,6 +92,8 @@ pub fn evaluate_labelled(
         counts[1].add(&truth, &predicted[1]);
         let name = &dataset.samples()[query].name;
         let (before, predicted) = predicted.split_at(1);
+        // Without a pack both are the same.
+        let before = if pack.is_some() { before } else { &[] };
         each(&EvaluatedImage { name, image: &image, truth: &truth, predicted, before });
     }
     progress(queries.len(), queries.len());
@@ -163,11 +172,17 @@ impl LabelledResults {
         self.summary().iter().for_each(|line| {
             let _ = writeln!(text, "- {line}");
         });
-        let titles = Self::TITLES.map(str::to_string).to_vec();
-        let rule = Self::TITLES.map(|_| "---".to_string()).to_vec();
-        let _ = writeln!(text);
-        for cells in [titles, rule].iter().chain(&self.table()) {
-            let _ = writeln!(text, "| {} |", cells.join(" | "));
+        text.push('\n');
+        text + &markdown::table(&Self::TITLES, &self.table())
+    }
+
+    /// One line per class.
+    pub fn csv(&self) -> String {
+        let mut text = String::from("data,split,variant,class,role,iou_before,iou_after\n");
+        let start = format!("{},{},{}", csv::field(&self.data), csv::field(&self.split), self.variant);
+        for (class, [before, after]) in self.classes.rows().iter().zip(&self.iou) {
+            let _ = write!(text, "{start},{},{}", csv::field(&class.name), class.role.name());
+            text += &(csv::number(*before) + &csv::number(*after) + "\n");
         }
         text
     }

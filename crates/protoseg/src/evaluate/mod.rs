@@ -3,6 +3,7 @@
 
 mod draw;
 mod fed;
+mod folds;
 mod labelled;
 mod lookup;
 mod plan;
@@ -15,6 +16,7 @@ use protoseg_core::{
 use protoseg_data::{Benchmark, DataError, Progress, SplitStats, scan};
 use rayon::prelude::*;
 
+pub use folds::{FoldMean, FoldRow};
 pub use labelled::{LabelledResults, evaluate_labelled};
 pub use plan::{EvaluateError, Evaluation, SupportSource};
 pub use results::{ResultRow, Results};
@@ -77,7 +79,8 @@ pub struct EvaluatedImage<'a> {
     /// [`Protocol::Reference`](protoseg_core::Protocol::Reference) they are squares, and the image lies at their top
     /// left.
     pub predicted: &'a [RowMap],
-    /// What each usage made of it before any class was taught; empty for a system for episodes.
+    /// What each usage made of it before any class was taught; empty for a system for episodes, and where no class is
+    /// taught at all.
     pub before: &'a [RowMap],
 }
 

@@ -1,16 +1,14 @@
 //! Evaluation of a model that has no base classes: every class of a data set is taught by itself, from a few supports,
 //! and looked for in all images, whether they show it or not.
 
-use std::fmt::Write;
-
 use burn::tensor::Tensor;
-use protoseg_core::{ClassId, Fold, Image, Protocol, Remap, SUPPORT_ROW, ScoreGrid, Spread};
+use protoseg_core::{ClassId, Fold, Image, Protocol, Remap, SUPPORT_ROW, ScoreGrid, Spread, count};
 use protoseg_data::{Benchmark, DataError, Progress, SplitStats, scan};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{EvaluateError, Evaluation, SupportSource, draw, evenly, lookup};
-use crate::{method::Usage, model::Model, segmenter::Segmenter};
+use crate::{method::Usage, model::Model, segmenter::Segmenter, tables::markdown};
 
 /// Results of teaching classes one at a time. Serialise it to get `results.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -208,14 +206,14 @@ impl TaughtResults {
     pub fn headline(&self) -> String {
         format!(
             "{}: every class taught by itself, {} of {} images of `{}`, supports from `{}` with at least {} pixels, \
-             {} draws; IoU in %",
+             {}; IoU in %",
             self.data,
             self.images,
             self.images_in_split,
             self.split,
             self.support_split,
             self.min_support_pixels,
-            self.seeds.len()
+            count(self.seeds.len(), "draw")
         )
     }
 
@@ -237,12 +235,6 @@ impl TaughtResults {
 
     /// Headline and table as Markdown.
     pub fn markdown(&self) -> String {
-        let mut text = format!("{}\n\n", self.headline());
-        let titles = self.titles();
-        let rule: Vec<String> = titles.iter().map(|_| "---".to_string()).collect();
-        for cells in [titles, rule].iter().chain(&self.table()) {
-            let _ = writeln!(text, "| {} |", cells.join(" | "));
-        }
-        text
+        format!("{}\n\n{}", self.headline(), markdown::table(&self.titles(), &self.table()))
     }
 }

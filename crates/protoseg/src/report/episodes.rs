@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use protoseg_core::{Classes, Image, RowMap};
 use protoseg_data::fit_image;
 
-use super::{chip, page, pictures::figure, section};
+use super::{chip, page, pictures::figure, section, tables};
 use crate::{
     episodes::{AnsweredEpisode, EpisodeResults, EpisodeTest, EpisodesError},
     picture::Palette,
@@ -26,7 +26,7 @@ pub fn episodes_html(test: &EpisodeTest<'_>, results: &EpisodeResults) -> Result
         groups.push((name, strips.collect::<Result<Vec<Markup>, _>>()?));
     }
     let content = html! {
-        (section("Results", table(&EpisodeResults::TITLES.map(str::to_string), &results.table())))
+        (section("Results", scores(results)))
         (section("Each class", class_bars(results)))
         @for (name, strips) in groups {
             (section(name, html! { @for strip in strips { (strip) } }))
@@ -93,14 +93,9 @@ fn strip(
     })
 }
 
-fn table(titles: &[String], rows: &[Vec<String>]) -> Markup {
+fn scores(results: &EpisodeResults) -> Markup {
     html! {
-        div.wide {
-            table {
-                thead { tr { @for title in titles { th { (title) } } } }
-                tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
-            }
-        }
+        (tables::plain(&EpisodeResults::TITLES, &results.table(), |_| Markup::default()))
         p.hint {
             "Class mIoU: intersections and unions of each class are summed over its episodes, then the mean over the \
              classes is taken. FB-IoU: the mean of the IoU of foreground and background, both summed over all episodes."

@@ -5,6 +5,7 @@
 
 mod episodes;
 mod gallery;
+mod labelled;
 mod pictures;
 mod strips;
 mod tables;
@@ -16,6 +17,7 @@ use self::strips::Strips;
 pub use self::{
     episodes::episodes_html,
     gallery::{Gallery, GalleryImage},
+    labelled::LabelledReport,
 };
 use crate::{
     evaluate::{Evaluated, EvaluatedImage, Evaluation, Results},
@@ -50,7 +52,8 @@ impl HtmlReport {
         let palette = Palette::new(&results.classes);
         let title = format!("{} fold {}", results.data, results.fold);
         let supports = pictures::supports(evaluated, benchmark, &palette)?;
-        let comparison = pictures::comparison(&self.strips, &palette)?;
+        let hint = "Novel classes are in bold; first preset, first seed, most shots.";
+        let comparison = pictures::comparison(&self.strips, &palette, hint)?;
         let content = html! {
             (section("What it sees", comparison))
             (section("What taught it", supports))
@@ -110,8 +113,9 @@ fn footer(results: &Results) -> Markup {
     let seeds: Vec<String> = results.seeds.iter().map(u64::to_string).collect();
     html! {
         footer {
-            "protoseg " (env!("CARGO_PKG_VERSION")) ", model " (results.model) " (" (results.fingerprint) "), protocol "
-            (results.protocol) ", seeds " (seeds.join(" ")) ", " (format!("{:.0}", results.seconds)) " s"
+            "protoseg " (env!("CARGO_PKG_VERSION")) ", model " (results.model) " (" (results.fingerprint) "): "
+            (results.about_model()) "; protocol " (results.protocol) ", seeds " (seeds.join(" ")) ", "
+            (format!("{:.0}", results.seconds)) " s"
         }
     }
 }

@@ -52,12 +52,15 @@ pub fn supports(
     })
 }
 
-/// The paper's strips: input, truth, and what each variant makes of it.
-pub fn comparison(strips: &Strips, palette: &Palette) -> Result<Markup, DataError> {
+/// The paper's strips: input, truth, and what each variant makes of it. Novel classes are shown first; if there are
+/// none, all classes are.
+pub fn comparison(strips: &Strips, palette: &Palette, hint: &str) -> Result<Markup, DataError> {
     let is_novel = |row: u16| {
         palette.classes().rows().get(usize::from(row)).is_some_and(|class| class.role == ClassRole::Novel)
     };
-    let chosen = strips.chosen(is_novel);
+    let has_novel = palette.classes().n_novel() > 0;
+    let chosen =
+        strips.chosen(|row| if has_novel { is_novel(row) } else { palette.background() != Some(row) });
     let figures = chosen.iter().map(|strip| strip_figures(strip, strips, palette));
     let figures = figures.collect::<Result<Vec<_>, _>>()?;
     Ok(html! {
@@ -71,7 +74,7 @@ pub fn comparison(strips: &Strips, palette: &Palette) -> Result<Markup, DataErro
                 small { (strip.name) }
             }
         }
-        p.hint { "Novel classes are in bold; first preset, first seed, most shots." }
+        p.hint { (hint) }
     })
 }
 

@@ -59,6 +59,11 @@ impl Strips {
         Self { columns: columns.collect(), best: Vec::new(), others: Vec::new() }
     }
 
+    /// One column: what a model says, after what it said before it was taught.
+    pub fn of_one_use() -> Self {
+        Self { columns: vec![(0, "prediction")], best: Vec::new(), others: Vec::new() }
+    }
+
     /// Keeps an image if it shows a class better than those before.
     pub fn look(&mut self, evaluated: &EvaluatedImage<'_>) {
         let size = evaluated.truth.data.len().max(1) as f64;
@@ -85,13 +90,13 @@ impl Strips {
         before.then_some("before teaching").into_iter().chain(after)
     }
 
-    /// The strips of novel classes, then some others, each once.
-    pub fn chosen(&self, is_novel: impl Fn(u16) -> bool) -> Vec<&Strip> {
-        let mut novel: Vec<&(u16, f64, Strip)> =
-            self.best.iter().filter(|(row, ..)| is_novel(*row)).collect();
-        novel.sort_by_key(|(row, ..)| *row);
+    /// The strips of wanted classes, then some others, each once.
+    pub fn chosen(&self, is_wanted: impl Fn(u16) -> bool) -> Vec<&Strip> {
+        let mut wanted: Vec<&(u16, f64, Strip)> =
+            self.best.iter().filter(|(row, ..)| is_wanted(*row)).collect();
+        wanted.sort_by_key(|(row, ..)| *row);
         let mut chosen: Vec<&Strip> = Vec::new();
-        for strip in novel.into_iter().map(|(.., strip)| strip).chain(&self.others) {
+        for strip in wanted.into_iter().map(|(.., strip)| strip).chain(&self.others) {
             if !chosen.iter().any(|other| other.name == strip.name) {
                 chosen.push(strip);
             }

@@ -1,4 +1,4 @@
-//! The numbers of a report: the table of results, a bar per class, and the confusion of classes.
+//! The numbers of a report: tables, a bar per class, and the confusion of classes.
 
 use maud::{Markup, html};
 
@@ -7,6 +7,26 @@ use crate::{
     evaluate::{ResultRow, Results},
     picture::Palette,
 };
+
+/// A plain table. `mark` is put before the first cell of each row.
+pub fn plain<T: AsRef<str>>(titles: &[T], rows: &[Vec<String>], mark: impl Fn(usize) -> Markup) -> Markup {
+    html! {
+        div.wide {
+            table {
+                thead { tr { @for title in titles { th { (title.as_ref()) } } } }
+                tbody {
+                    @for (row, cells) in rows.iter().enumerate() {
+                        tr {
+                            @for (column, cell) in cells.iter().enumerate() {
+                                td { @if column == 0 { (mark(row)) } (cell) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
 
 /// The main numbers, the best total at each number of shots marked.
 pub fn results(results: &Results) -> Markup {
@@ -24,9 +44,12 @@ pub fn results(results: &Results) -> Markup {
                             td { (row.variant) }
                             td { (row.preset) }
                             td { (row.shots) }
-                            td { (row.base_before.map_or("-".to_string(), |base| format!("{base:.2}"))) }
+                            td { (row.before()) }
                             @for spread in row.numbers() {
-                                td { (format!("{:.2}", spread.mean)) small { (format!("±{:.2}", spread.std)) } }
+                                td {
+                                    (format!("{:.2}", spread.mean))
+                                    @if results.seeds.len() > 1 { small { (format!("±{:.2}", spread.std)) } }
+                                }
                             }
                         }
                     }
@@ -35,7 +58,8 @@ pub fn results(results: &Results) -> Markup {
         }
         p.hint {
             "mIoU in %. The row with the best total at each number of shots is marked. Base includes the background where \
-             there is one (except under protocol b); `before` is base before any class was taught."
+             there is one (except under protocol b); `before` is base before any class was taught. "
+            (results.about_draws()) "."
         }
     }
 }

@@ -1,14 +1,14 @@
-//! The results of an evaluation: one set of numbers as JSON (`protoseg.eval/1`), CSV and Markdown.
+//! The results of an evaluation: one set of numbers as JSON (`protoseg.eval/1`), CSV, Markdown and LaTeX.
 
-use std::{fmt::Write, time::Duration};
+mod files;
 
-use protoseg_core::{Classes, NovelPixels, Protocol, Scores, Spread, SupportList, count};
-use protoseg_data::Benchmark;
+use std::time::Duration;
+
+use protoseg_core::{Class, Classes, NovelPixels, Protocol, Scores, Spread, SupportList, count};
+use protoseg_data::{Benchmark, peak_memory};
 use serde::Serialize;
 
 use super::{Cell, Evaluated, Evaluation};
-use protoseg_data::peak_memory;
-
 use crate::model::Model;
 
 /// All that is known after an evaluation. Serialise it to get `results.json`.
@@ -32,17 +32,19 @@ pub struct Results {
     pub seconds: f64,
     /// Of this process, in bytes, where the system tells.
     pub peak_memory: Option<u64>,
-    trained_method: String,
+    pub(super) trained_method: String,
     /// The variant that the model was trained for, if it is a generalized one.
     #[serde(skip)]
     pub trained_variant: Option<&'static str>,
-    architecture: String,
+    pub(super) architecture: String,
+    /// The seed of the run that trained the model, where it is known.
+    pub training_seed: Option<u64>,
     novel_pixels_in_training: Option<NovelPixels>,
     model_chosen_by: Option<String>,
     split: String,
     support_split: String,
-    images: usize,
-    images_in_split: usize,
+    pub(super) images: usize,
+    pub(super) images_in_split: usize,
     min_support_pixels: u64,
     /// One draw of supports per seed.
     pub seeds: Vec<u64>,
@@ -129,6 +131,7 @@ impl Results {
             trained_method: manifest.method.name(),
             trained_variant: model.usage().ok().map(|usage| usage.variant()),
             architecture: manifest.network.describe(),
+            training_seed: manifest.training.seed,
             novel_pixels_in_training: manifest.training.novel_pixels,
             model_chosen_by: manifest.training.selected.clone(),
             split: evaluated.split.clone(),
@@ -157,6 +160,27 @@ impl Results {
         )
     }
 
+    /// The network and its training in words.
+    pub fn about_model(&self) -> String {
+        let seed = self.training_seed.map_or("unknown".to_string(), |seed| seed.to_string());
+        format!("{}, method `{}`, training seed {seed}", self.architecture, self.trained_method)
+    }
+
+    /// What the numbers are means of, and what `±` is.
+    pub fn about_draws(&self) -> String {
+        let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
+        match &seeds[..] {
+            [] => "Scores are those of one draw of supports".to_string(),
+            [seed] => format!("Scores are those of one draw of supports (seed {seed})"),
+            seeds => format!(
+                "Scores are means over {} draws of supports (seeds {}); ± is the population standard deviation over \
+                 the draws",
+                seeds.len(),
+                seeds.join(", ")
+            ),
+        }
+    }
+
     /// What makes the numbers say less than they seem to.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -181,16 +205,29 @@ impl Results {
 
     /// The main numbers as text, one line per row, under [`Self::TITLES`].
     pub fn table(&self) -> Vec<Vec<String>> {
-        let number = |spread: Spread| match self.seeds.len() {
-            0 | 1 => format!("{:.2}", spread.mean),
-            _ => format!("{:.2} ±{:.2}", spread.mean, spread.std),
-        };
         let line = |row: &ResultRow| {
-            let before = row.base_before.map_or("-".to_string(), |base| format!("{base:.2}"));
-            let names = [row.variant.to_string(), row.preset.clone(), row.shots.to_string(), before];
-            names.into_iter().chain(row.numbers().map(number)).collect()
+            let names = [row.variant.to_string(), row.preset.clone(), row.shots.to_string(), row.before()];
+            names.into_iter().chain(row.numbers().map(|spread| self.number(spread))).collect()
         };
         self.rows.iter().map(line).collect()
+    }
+
+    /// Titles of the columns of [`Self::class_table`].
+    pub fn class_titles(&self) -> Vec<String> {
+        let shown = self.shown_rows().into_iter().map(|row| format!("{}, {}-shot", row.name(), row.shots));
+        ["class", "role"].map(str::to_string).into_iter().chain(shown).collect()
+    }
+
+    /// The IoU of every class in the [shown rows](Self::shown_rows) as text; a dash for a class that neither occurs
+    /// nor is predicted.
+    pub fn class_table(&self) -> Vec<Vec<String>> {
+        let shown = self.shown_rows();
+        let line = |(place, class): (usize, &Class)| {
+            let iou = |row: &&ResultRow| row.iou[place].map_or("-".to_string(), |iou| self.number(iou));
+            let names = [class.name.clone(), class.role.name().to_string()];
+            names.into_iter().chain(shown.iter().map(iou)).collect()
+        };
+        self.classes.rows().iter().enumerate().map(line).collect()
     }
 
     /// The rows whose classes are worth showing one by one: the first and the last variant with the most shots.
@@ -203,54 +240,12 @@ impl Results {
         }
     }
 
-    /// Headline, table and notes as Markdown.
-    pub fn markdown(&self) -> String {
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-        let mut text = format!("{}\n\n", self.headline());
-        text += &line(&Self::TITLES.map(str::to_string));
-        text += &line(&Self::TITLES.map(|_| "---".to_string()));
-        self.table().iter().for_each(|cells| text += &line(cells));
-        for note in self.notes() {
-            let _ = writeln!(text, "\nNote: {note}.");
+    /// Mean, and deviation where there are several draws.
+    fn number(&self, spread: Spread) -> String {
+        match self.seeds.len() {
+            0 | 1 => format!("{:.2}", spread.mean),
+            _ => format!("{:.2} ±{:.2}", spread.mean, spread.std),
         }
-        text
-    }
-
-    /// One line per draw, with the IoU of every class.
-    pub fn csv(&self) -> String {
-        let mut text = String::from(
-            "variant,preset,shots,seed,protocol,base,base_without_background,novel,total,mean,harmonic_mean,pixel_accuracy",
-        );
-        for class in self.classes.rows() {
-            let _ = write!(text, ",\"{}\"", class.name.replace('"', "\"\""));
-        }
-        text.push('\n');
-        for row in &self.rows {
-            for Run { seed, scores } in &row.runs {
-                let ResultRow { variant, preset, shots, .. } = row;
-                let _ = write!(text, "{variant},{preset},{shots},{seed},{}", self.protocol);
-                let numbers = [
-                    scores.base,
-                    scores.base_without_background,
-                    scores.novel,
-                    scores.total,
-                    scores.mean,
-                    scores.harmonic_mean,
-                    scores.pixel_accuracy,
-                ];
-                for number in numbers {
-                    let _ = write!(text, ",{number:.4}");
-                }
-                for iou in &scores.iou {
-                    let _ = match iou {
-                        Some(iou) => write!(text, ",{iou:.4}"),
-                        None => write!(text, ","),
-                    };
-                }
-                text.push('\n');
-            }
-        }
-        text
     }
 }
 
@@ -284,8 +279,31 @@ impl ResultRow {
         }
     }
 
-    /// The numbers under the titles after `shots`.
+    fn name(&self) -> String {
+        variant_name(self.variant, &self.preset)
+    }
+
+    /// Base mIoU before teaching, as text.
+    pub(crate) fn before(&self) -> String {
+        self.base_before.map_or("-".to_string(), |base| format!("{base:.2}"))
+    }
+
+    /// The numbers under the titles after `before`.
     pub(crate) fn numbers(&self) -> [Spread; 6] {
         [self.base, self.novel, self.total, self.mean, self.harmonic_mean, self.pixel_accuracy]
     }
 }
+
+/// Titles of the columns of a paper's table.
+pub(super) const PAPER_TITLES: [&str; 6] = ["variant", "shots", "base before", "base", "novel", "total"];
+
+/// What the third of them means.
+pub(super) const BASE_BEFORE: &str = "Base before: mean IoU of the base classes before teaching";
+
+/// `capl (balanced)`, or the variant alone if its method has no presets.
+pub(super) fn variant_name(variant: &str, preset: &str) -> String {
+    if preset == "-" { variant.to_string() } else { format!("{variant} ({preset})") }
+}
+
+#[cfg(test)]
+pub(super) mod by_hand;
