@@ -1,5 +1,5 @@
-"""EfficientNet-Lite0 without its classifier, for comparisons of speed and maps. The names are those of
-`efficientnet_lite_pytorch`, so that its checkpoints load.
+"""EfficientNet-Lite0 without its classifier, for comparisons of speed and maps, alone and as the network of the model in the
+box. The names are those of `efficientnet_lite_pytorch`, so that its checkpoints load.
 """
 import torch
 import torch.nn as nn
@@ -7,6 +7,8 @@ import torch.nn.functional as F
 
 # Widening, kernel, stride, channels and blocks of each stage.
 STAGES = [(1, 3, 1, 16, 1), (6, 3, 2, 24, 2), (6, 5, 2, 40, 2), (6, 3, 2, 80, 3), (6, 5, 1, 112, 3), (6, 5, 2, 192, 4), (6, 3, 1, 320, 1)]
+# The blocks whose maps the model in the box joins: 40, 112 and 320 channels at strides 8, 16 and 32.
+JOINED = [4, 10, 15]
 
 
 class Conv(nn.Conv2d):
@@ -63,6 +65,35 @@ class EfficientNetLite0(nn.Module):
         return x
 
     features = forward
+
+
+def unit(x):
+    """Every pixel of a map at unit length."""
+    return x / x.norm(dim=1, keepdim=True).clamp(min=1e-12)
+
+
+class Box(EfficientNetLite0):
+    """The network of the model in the box: an image -> its features, 472 channels at stride 8."""
+
+    def forward(self, x):
+        x, maps = F.relu6(self._bn0(self._conv_stem(x))), []
+        for index, block in enumerate(self._blocks):
+            x = block(x)
+            if index in JOINED:
+                maps.append(unit(x))
+        grid = maps[0].shape[2:]
+        maps[1:] = [F.interpolate(x, grid, mode="bilinear", align_corners=False) for x in maps[1:]]
+        return unit(torch.cat(maps, 1))
+
+    features = forward
+
+    def load(self, tensors):
+        """The weights of a protoseg model."""
+        names = {name: our_name(name) for name in self.state_dict() if name != "main_proto"}
+        state = {name: tensors[ours].float() for name, ours in names.items() if ours}
+        unknown = self.load_state_dict(state, strict=False).missing_keys
+        assert all(name == "main_proto" or name.endswith("num_batches_tracked") for name in unknown), unknown
+        return self.eval()
 
 
 def our_name(name):

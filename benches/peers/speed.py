@@ -6,7 +6,7 @@ usage: python speed.py --networks pspnet50,deeplabv3-50,efficientnet-lite0 --siz
        (speed.sh makes all it needs)
 
 A round is a process of its own for each; its first image is not counted. Before anything is timed, the scores that protoseg
-gives on a picture of noise are compared with PyTorch's.
+gives on a picture of noise are compared with PyTorch's. PROTOSEG names another binary than the one of this tree.
 """
 import argparse
 import json
@@ -23,7 +23,7 @@ import memory
 
 CLASSES, BASE, THREADS = 21, 16, 2
 ENCODER = "efficientnet-lite0"
-OURS = pathlib.Path(__file__).parents[2] / "target/release/protoseg"
+OURS = os.environ.get("PROTOSEG", pathlib.Path(__file__).parents[2] / "target/release/protoseg")
 PEERS = ["PyTorch eager", "PyTorch channels-last", "PyTorch compiled", "ONNX Runtime", "OpenVINO"]
 
 
@@ -138,26 +138,22 @@ def check(net, network, size, folder):
 
 
 # ---- one peer in a process of its own
-def worker(args):
-    import numpy as np
-
-    image = np.random.default_rng(5).standard_normal((1, 3, args.size, args.size), dtype=np.float32)
-    onnx = str(args.folder / "net.onnx")
-    if args.worker.startswith("PyTorch"):
+def runner(peer, network, image, onnx):
+    """A function that runs a peer once: a PyTorch module that `network` makes, or the same as an ONNX file."""
+    if peer.startswith("PyTorch"):
         import torch
 
         torch.set_num_threads(THREADS)
-        _, whole = build(args.networks)
-        tensor = torch.from_numpy(image)
-        if args.worker.endswith("channels-last"):
+        whole, tensor = network(), torch.from_numpy(image)
+        if peer.endswith("channels-last"):
             whole, tensor = whole.to(memory_format=torch.channels_last), tensor.to(memory_format=torch.channels_last)
-        if args.worker.endswith("compiled"):
+        if peer.endswith("compiled"):
             whole = torch.compile(whole)
 
         def run():
             with torch.inference_mode():
                 return whole(tensor).numpy()
-    elif args.worker == "ONNX Runtime":
+    elif peer == "ONNX Runtime":
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -173,14 +169,25 @@ def worker(args):
 
         def run():
             return compiled([image])[0]
+    return run
 
+
+def report(run, runs):
+    """Times a peer, the first run aside, and prints what it took."""
     times = []
-    for _ in range(args.runs + 1):
+    for _ in range(runs + 1):
         started = time.perf_counter()
-        labels = run()
+        out = run()
         times.append(1e3 * (time.perf_counter() - started))
     peak = memory.peak()
-    print(json.dumps({"median_ms": statistics.median(times[1:]), "peak_memory_bytes": peak, "labels": int(labels.sum())}))
+    print(json.dumps({"median_ms": statistics.median(times[1:]), "peak_memory_bytes": peak, "sum": float(out.sum())}))
+
+
+def worker(args):
+    import numpy as np
+
+    image = np.random.default_rng(5).standard_normal((1, 3, args.size, args.size), dtype=np.float32)
+    report(runner(args.worker, lambda: build(args.networks)[1], image, str(args.folder / "net.onnx")), args.runs)
 
 
 def measure(args, network, folder):

@@ -1,0 +1,140 @@
+"""The network of the model in the box beside PyTorch eager, ONNX Runtime and OpenVINO: the same network and weights, from a
+normalised image of 480 x 480 to its features (472 channels at stride 8), batch 1, 2 threads. And beside PSPNet-50 at 473 x 473,
+both in protoseg.
+
+usage: python box_speed.py --rounds 5 --runs 20        needs cargo build --release --workspace
+
+A round is a process of its own for each; its first image is not counted. Before anything is timed, the features of the peers
+are compared with each other, and what protoseg makes of a picture of noise with what PyTorch makes of it. PROTOSEG names
+another binary than the one of this tree.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+from speed import OURS, THREADS, report, runner
+
+SIZE = 480
+PEERS = ["PyTorch eager", "ONNX Runtime", "OpenVINO"]
+PSPNET = "PSPNet-50"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def network(model):
+    from safetensors.torch import load_file
+
+    from efficientnet_lite import Box
+
+    return Box().load(load_file(model))
+
+
+def noise():
+    return np.random.default_rng(5).integers(0, 256, (SIZE, SIZE, 3), dtype=np.uint8)
+
+
+def normalised():
+    return ((noise().astype(np.float32) - 127) / 128).transpose(2, 0, 1)[None].copy()
+
+
+def check(model, folder):
+    """The largest differences: of the peers' features, and of protoseg's scores of the background from PyTorch's."""
+    import torch
+    from PIL import Image
+    from safetensors.torch import load_file
+
+    features = {peer: runner(peer, lambda: network(model), normalised(), str(folder / "net.onnx"))() for peer in PEERS}
+    first, *others = features.values()
+    worst = max(float(np.abs(first - other).max()) for other in others)
+    print(f"largest difference of the peers' features: {worst:.1e} (features reach {np.abs(first).max():.2f})", flush=True)
+    assert worst < 1e-3, "the peers are not the same network"
+
+    Image.fromarray(noise()).save(folder / "noise.png")
+    command = [OURS, "predict", "--model", model, folder / "noise.png", "-o", folder / "out", "--write", "none",
+               "--logits", folder / "scores.safetensors"]
+    subprocess.run(command, check=True, capture_output=True)
+    ours = load_file(folder / "scores.safetensors")["logits"][0]
+    tensors = load_file(model)
+    emphasis = tensors["emphasis"].float()
+    unit = torch.nn.functional.normalize
+    pixels = unit(torch.from_numpy(first)[0].flatten(1).T * emphasis)
+    best = 20 * (pixels @ unit(tensors["base"].float() * emphasis).T).amax(1)
+    best = best.view(1, 1, *first.shape[2:])
+    theirs = torch.nn.functional.interpolate(best, ours.shape, mode="bilinear", align_corners=False)[0, 0]
+    worst = (ours - theirs).abs().max().item()
+    print(f"largest difference of protoseg's scores from PyTorch's: {worst:.1e} (scores reach {theirs.abs().max():.1f})", flush=True)
+    assert worst < 1e-2, "protoseg and the peers are not the same network"
+
+
+def measure(args, folder):
+    import torch
+
+    net = network(args.model)
+    torch.onnx.export(net, (torch.from_numpy(normalised()),), str(folder / "net.onnx"), dynamo=True, external_data=False, verbose=False)
+    del net
+    check(args.model, folder)
+    bench = lambda runs, *what: [OURS, "bench", "inference", "--runs", str(runs), "--json", *what]
+    commands = {"protoseg": bench(args.runs, "--model", args.model, "--classes", "3")}
+    for peer in PEERS:
+        commands[peer] = [sys.executable, __file__, "--worker", peer, "--model", args.model, "--runs", str(args.runs), "--folder", folder]
+    commands[PSPNET] = bench(max(1, args.runs // 5), "--arch", "pspnet50", "--size", "473")
+    # A thread that spins while it waits would slow the others' start.
+    environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE", "RAYON_NUM_THREADS": str(THREADS)}
+    answers = {name: [] for name in commands}
+    for index in range(args.rounds):
+        for name in list(commands)[::1 if index % 2 == 0 else -1]:
+            answer = subprocess.run(commands[name], capture_output=True, text=True, env=environment)
+            if answer.returncode:
+                sys.exit(f"{name} does not work: {answer.stderr.strip()}")
+            answers[name].append(json.loads(answer.stdout[answer.stdout.index("{"):]))
+        line = ", ".join(f"{name} {features_ms(values[-1]):.1f}" for name, values in answers.items())
+        print(f"round {index + 1}: {line} ms", flush=True)
+
+    print(f"\nfeatures of the model in the box, {SIZE} x {SIZE}, batch 1, {THREADS} threads, medians of {args.rounds} rounds of {args.runs} images")
+    print(f"{'':22} {'ms':>7} {'x protoseg':>11} {'least and most':>15} {'MiB':>6}")
+    for name, values in answers.items():
+        ratios = compare(values, answers["protoseg"], features_ms)
+        note = " at 473 x 473" * (name == PSPNET)
+        print(f"{name + note:22} {statistics.median(map(features_ms, values)):7.1f} {statistics.median(ratios):11.2f} "
+              f"{ratios[0]:7.2f} {ratios[-1]:7.2f} {max(value['peak_memory_bytes'] for value in values) / 2**20:6.0f}")
+    whole = lambda answer: answer["median_ms"]
+    ratios = compare(answers[PSPNET], answers["protoseg"], whole)
+    print(f"\nfrom an image to its labels: the box with 3 rows {statistics.median(map(whole, answers['protoseg'])):.1f} ms, "
+          f"{PSPNET} {statistics.median(map(whole, answers[PSPNET])):.1f} ms, {statistics.median(ratios):.1f} x, least of a round {ratios[0]:.1f} x")
+
+
+def features_ms(answer):
+    """Of a peer, all of its time."""
+    return answer.get("features_ms", answer["median_ms"])
+
+
+def compare(values, ours, part):
+    """The ratio of every round, least first."""
+    return sorted(part(value) / part(own) for value, own in zip(values, ours))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=pathlib.Path, default=ROOT / "models/box.safetensors")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=20, help="timed images per process; a fifth as many of PSPNet-50")
+    parser.add_argument("--worker", choices=PEERS, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=pathlib.Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        return report(runner(args.worker, lambda: network(args.model), normalised(), str(args.folder / "net.onnx")), args.runs)
+    print(f"{time.strftime('%Y-%m-%d')}, {platform.machine()}, {os.cpu_count()} CPUs")
+    with tempfile.TemporaryDirectory() as folder:
+        measure(args, pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    main()
