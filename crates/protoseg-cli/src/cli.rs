@@ -676,6 +676,7 @@ pub struct Completions {
 #[command(after_help = "Examples:\n  protoseg train recipes/scenes-small.toml\n  \
     protoseg train recipes/msrc-psp50.toml --root DIR --init resnet50.safetensors --method baseline --out runs/baseline\n  \
     protoseg train --data my-photos --arch pspnet50 --init resnet50.pth --epochs 30 --crop 321\n  \
+    protoseg train --freeze encoder --data my-photos --out runs/head\n  \
     protoseg train --task fs-seg --method pfenet --data pascal-5i --root DIR --init resnet50_v2.pth\n  \
     protoseg train --resume runs/baseline")]
 pub struct Train {
@@ -739,6 +740,10 @@ pub struct TrainFlags {
     /// Keep the encoder's batch-norm as it is in --init
     #[arg(long, help_heading = "Network")]
     pub freeze_batch_norm: bool,
+    /// What stays as it is: `encoder`, that of --init or of the model in the box. Base classes then come from one pass
+    /// over the training images, and a head is trained on features that are computed once: minutes instead of hours
+    #[arg(long, value_name = "encoder", help_heading = "Network")]
+    pub freeze: Option<String>,
     /// What the model is for: gfs-seg (register novel classes, then predict) or fs-seg (answer episodes)
     #[arg(long, value_name = "gfs-seg|fs-seg", help_heading = "Method")]
     pub task: Option<String>,

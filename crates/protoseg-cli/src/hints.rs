@@ -70,6 +70,7 @@ fn of_train(error: &TrainError) -> Option<String> {
         }
         TrainError::Config(error) if error.key == "data.source" => Some("choose one with --data".to_string()),
         TrainError::Data(error) => of_data(error),
+        TrainError::FromEncoder(error) => of_from_encoder(error),
         TrainError::Model(error) => of_model(error),
         _ => None,
     }

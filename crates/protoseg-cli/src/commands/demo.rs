@@ -130,7 +130,7 @@ fn learn(args: &Demo, folder: &Path, path: &Path) -> Result<()> {
     if args.quick {
         plan.training.epochs = QUICK.0;
     }
-    let run = Run::start(plan, &folder.join("run"))?;
+    let run = Run::start(plan, &folder.join("run"), &|_, _| ())?;
     let best = RunFolder::new(run.folder()).best();
     let recorder = Recorder::start(&run, env!("PROTOSEG_REVISION"))?;
     let mut watch = TrainWatch::new(recorder, Display::choose(false, false), None)?;

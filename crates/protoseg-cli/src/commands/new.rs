@@ -4,8 +4,8 @@ use anyhow::{Result, bail};
 use protoseg::{
     core::NovelPixels,
     device::cpu,
-    from_encoder::{HeadPlan, HeadProgress},
     model::Model,
+    train::{HeadPlan, HeadProgress},
 };
 use protoseg_data::Benchmark;
 use serde::Serialize;

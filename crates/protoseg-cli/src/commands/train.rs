@@ -9,15 +9,20 @@ use anyhow::{Result, anyhow, bail};
 use protoseg::train::{
     DataPlan, Outcome, PLAN_FILE, Plan, PlanError, Recorder, Run, RunFolder, Task, TrainError,
 };
+use protoseg_data::Progress;
 use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
 
 use crate::{
     cli::{Train, TrainFlags},
     output::{
         self, Interrupted,
+        progress::Bar,
         train_watch::{Display, TrainWatch},
     },
 };
+
+/// The recipe of a head on a frozen encoder.
+const HEAD: &str = include_str!("../../../../recipes/head.toml");
 
 /// The published recipes of systems for episodes.
 const RECIPES: [(&str, &str); 12] = [
@@ -49,6 +54,8 @@ pub fn run(args: &mut Train) -> Result<()> {
         }
         args.set.data = Some(folder.to_string_lossy().into_owned());
     }
+    let bar = Bar::new("images");
+    let look: Progress<'_> = &|done, total| bar.show(done, total);
     let run = match &args.resume {
         Some(folder) => {
             // Before anything is written. What is wrong with the plan is said below.
@@ -57,13 +64,13 @@ pub fn run(args: &mut Train) -> Result<()> {
                 refuse_changes(&plan, &args.set)?;
             }
             match args.set.epochs {
-                Some(epochs) => Run::extend(folder, epochs).map_err(|error| match error {
+                Some(epochs) => Run::extend(folder, epochs, look).map_err(|error| match error {
                     TrainError::Config(error) if error.key == "training.epochs" => {
                         anyhow!("`--epochs` must be {}, got {}", error.expected, error.got)
                     }
                     error => error.into(),
                 })?,
-                None => Run::resume(folder)?,
+                None => Run::resume(folder, look)?,
             }
         }
         None => {
@@ -77,9 +84,10 @@ pub fn run(args: &mut Train) -> Result<()> {
                 fs::remove_dir_all(folder.path())
                     .map_err(|error| anyhow!("cannot delete `{}`: {error}", folder.path().display()))?;
             }
-            Run::start(plan, folder.path())?
+            Run::start(plan, folder.path(), look)?
         }
     };
+    drop(bar);
     let folder = RunFolder::new(run.folder());
     let recorder = Recorder::start(&run, env!("PROTOSEG_REVISION"))?;
     let next = next_command(&run, &output::quoted(&folder.best()));
@@ -129,11 +137,12 @@ fn refuse_changes(plan: &Plan, flags: &TrainFlags) -> Result<()> {
 }
 
 /// Flags before the recipe, the recipe before the reference. Without a recipe, a system for episodes is trained by the
-/// published one.
+/// published one, and a head on a frozen encoder by ours.
 fn make_plan(args: &Train) -> Result<Plan> {
     let mut plan = match (&args.config, &args.set.task, &args.set.method) {
         (Some(path), ..) => Plan::read(path)?,
         (None, Some(task), Some(method)) if task == "fs-seg" => published_plan(method, &args.set)?,
+        _ if args.set.freeze.is_some() => Plan::parse(HEAD, Path::new("recipes/head.toml"))?,
         _ => Plan::default(),
     };
     set_flags(&mut plan, &args.set)?;
@@ -162,6 +171,8 @@ fn flag_of(key: &str, flags: &TrainFlags) -> Option<&'static str> {
         ("optimizer.lr", "--lr", flags.lr.is_some()),
         ("devices", "--device", flags.device.is_some()),
         ("method", "--method", flags.method.is_some()),
+        ("network.encoder", "--arch", flags.arch.is_some()),
+        ("network.freeze_encoder", "--freeze", flags.freeze.is_some()),
     ];
     given.into_iter().find(|(own, _, is_given)| *own == key && *is_given).map(|(_, flag, _)| flag)
 }
@@ -201,6 +212,11 @@ fn set_flags(plan: &mut Plan, flags: &TrainFlags) -> Result<()> {
     }
     set_some(&mut plan.network.init, &flags.init);
     plan.network.freeze_batch_norm |= flags.freeze_batch_norm;
+    match flags.freeze.as_deref() {
+        None => {}
+        Some("encoder") => plan.network.freeze_encoder = true,
+        Some(other) => bail!("`--freeze` must be `encoder`, got `{other}`"),
+    }
     if let Some(method) = &flags.method {
         plan.method = method.parse()?;
     }

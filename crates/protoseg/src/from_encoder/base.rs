@@ -33,17 +33,31 @@ impl Model {
         novel_pixels: NovelPixels,
         progress: Progress<'_>,
     ) -> Result<Self, FromEncoderError> {
+        let dataset = benchmark.dataset.as_ref();
+        let stats = scan(dataset, &benchmark.train)?;
+        let images = stats.for_base_training(dataset.classes(), benchmark.fold(fold)?, novel_pixels);
+        self.with_base_of(benchmark, fold, novel_pixels, &images, progress)
+    }
+
+    /// The same from these images, which the rule keeps.
+    pub(crate) fn with_base_of(
+        &self,
+        benchmark: &Benchmark,
+        fold: usize,
+        novel_pixels: NovelPixels,
+        images: &[usize],
+        progress: Progress<'_>,
+    ) -> Result<Self, FromEncoderError> {
         self.prototypes()?;
         let dataset = benchmark.dataset.as_ref();
         let (table, fold_index, fold) = (dataset.classes(), fold, benchmark.fold(fold)?);
         let remap = Remap::for_base_training(table, fold, novel_pixels).map_err(DataError::from)?;
-        let images = scan(dataset, &benchmark.train)?.for_base_training(table, fold, novel_pixels);
         if images.is_empty() {
             return Err(FromEncoderError::NoImages { data: dataset.name().to_string() });
         }
         let classes = fold.classes(table).map_err(DataError::from)?;
         let n_base = classes.n_base();
-        let counts = self.count(benchmark, &remap, &images, n_base)?;
+        let counts = self.count(benchmark, &remap, images, n_base)?;
         if let Some(row) = counts.iter().position(|&count| count == 0) {
             return Err(FromEncoderError::NoPixels { class: classes.rows()[row].name.clone() });
         }
@@ -113,7 +127,7 @@ impl Model {
     }
 
     /// Labels of an image at the positions of its features.
-    pub(super) fn grid_labels(&self, labels: &RowMap, features: &Tensor<4>) -> RowMap {
+    fn grid_labels(&self, labels: &RowMap, features: &Tensor<4>) -> RowMap {
         let [.., height, width] = features.dims();
         self.preprocess().grid_label(labels, width, height)
     }

@@ -1,23 +1,34 @@
 //! Features of a frozen encoder, computed once and kept on disk: a head then learns in minutes.
 
 use std::{
+    collections::HashMap,
     fs::File,
     io::{self, Read, Seek, SeekFrom, Write},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use half::f16;
-use protoseg_core::{IGNORE, RowMap};
+use protoseg_core::{IGNORE, Remap, RowMap};
+use protoseg_data::{Benchmark, DataError};
+use rand::Rng;
 
-/// Features of images with 16 bits per value, in a temporary file that goes when this does.
-pub(super) struct FeatureCache {
-    dim: usize,
-    file: Mutex<File>,
-    images: Vec<CachedImage>,
+use crate::model::Model;
+
+/// Features of images with 16 bits per value, in a temporary file that goes when this does. They are computed when an
+/// image is first asked for.
+pub(crate) struct FeatureCache {
+    model: Model,
+    remap: Remap,
+    kept: Mutex<Kept>,
+}
+
+struct Kept {
+    file: File,
+    images: HashMap<usize, Arc<KeptImage>>,
     end: u64,
 }
 
-struct CachedImage {
+struct KeptImage {
     offset: u64,
     /// On the grid, without what lies beside the picture on the canvas.
     labels: RowMap,
@@ -25,75 +36,125 @@ struct CachedImage {
 
 /// A part of an image on the grid.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Crop {
-    pub left: usize,
-    pub top: usize,
-    pub side: usize,
+struct Crop {
+    left: usize,
+    top: usize,
+    side: usize,
     /// Left and right exchanged.
-    pub flip: bool,
+    flip: bool,
 }
 
 impl FeatureCache {
-    pub fn new(dim: usize) -> io::Result<Self> {
-        Ok(Self { dim, file: Mutex::new(tempfile::tempfile()?), images: Vec::new(), end: 0 })
+    /// For images seen by this model, with labels by this table.
+    pub fn new(model: Model, remap: Remap) -> Result<Self, DataError> {
+        let file = tempfile::tempfile().map_err(cannot_keep)?;
+        let kept = Mutex::new(Kept { file, images: HashMap::new(), end: 0 });
+        Ok(Self { model, remap, kept })
     }
 
-    pub fn len(&self) -> usize {
-        self.images.len()
+    /// Channels of the features.
+    pub fn dim(&self) -> usize {
+        self.model.config().dim
     }
 
-    /// `[width, height]` of an image on the grid.
-    pub fn size(&self, image: usize) -> [usize; 2] {
-        let labels = &self.images[image].labels;
-        [labels.width, labels.height]
+    /// Computes the features of an image, unless they are there.
+    pub fn keep(&self, benchmark: &Benchmark, index: usize) -> Result<(), DataError> {
+        self.image(benchmark, index).map(|_| ())
     }
 
-    /// Adds an image: features `[d, height, width]` of the whole canvas, of which the first `content` columns and rows
-    /// are kept with their labels.
-    pub fn add(&mut self, features: &[f32], labels: &RowMap, content: (usize, usize)) -> io::Result<()> {
-        let (width, height) = (content.0.min(labels.width), content.1.min(labels.height));
-        let mut bytes = Vec::with_capacity(self.dim * width * height * size_of::<f16>());
-        for plane in features.chunks_exact(labels.width * labels.height) {
-            for line in plane.chunks_exact(labels.width).take(height) {
-                bytes.extend(line[..width].iter().flat_map(|&value| f16::from_f32(value).to_le_bytes()));
-            }
+    /// A random square part of an image, flipped half of the time: its features, `[d, side, side]`, and its labels. Beyond
+    /// the picture its edge is repeated, without labels.
+    pub fn crop(
+        &self,
+        benchmark: &Benchmark,
+        index: usize,
+        rng: &mut impl Rng,
+        features: &mut [f32],
+        labels: &mut RowMap,
+    ) -> Result<(), DataError> {
+        let image = self.image(benchmark, index)?;
+        let side = labels.width;
+        let mut start = |length: usize| rng.random_range(0..=length.saturating_sub(side));
+        let (left, top) = (start(image.labels.width), start(image.labels.height));
+        let crop = Crop { left, top, side, flip: rng.random_bool(0.5) };
+        let mut bytes = vec![0; self.dim() * image.labels.data.len() * size_of::<f16>()];
+        {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let read = kept.file.seek(SeekFrom::Start(image.offset));
+            read.and_then(|_| kept.file.read_exact(&mut bytes)).map_err(cannot_keep)?;
         }
-        let rows = labels.data.chunks_exact(labels.width).take(height);
-        let labels = RowMap::new(width, height, rows.flat_map(|row| row[..width].to_vec()).collect());
-        self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&bytes)?;
-        self.images.push(CachedImage { offset: self.end, labels });
-        self.end += bytes.len() as u64;
+        cut(&bytes, &image.labels, crop, features, labels);
         Ok(())
     }
 
-    /// A part of an image, `[d, side, side]`, appended to `features`, and its labels. Beyond the picture its edge is
-    /// repeated, without labels.
-    pub fn read(&self, image: usize, crop: Crop, features: &mut Vec<f32>) -> io::Result<RowMap> {
-        let CachedImage { offset, labels } = &self.images[image];
-        let [width, height] = [labels.width, labels.height];
-        let mut bytes = vec![0; self.dim * width * height * size_of::<f16>()];
-        {
-            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-            file.seek(SeekFrom::Start(*offset))?;
-            file.read_exact(&mut bytes)?;
+    fn image(&self, benchmark: &Benchmark, index: usize) -> Result<Arc<KeptImage>, DataError> {
+        let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(image) = lock().images.get(&index) {
+            return Ok(Arc::clone(image));
         }
-        let place = |at: usize| if crop.flip { crop.side - 1 - at } else { at };
-        let columns: Vec<usize> = (0..crop.side).map(|x| crop.left + place(x)).collect();
-        let rows: Vec<usize> = (0..crop.side).map(|y| crop.top + y).collect();
-        let (values, _) = bytes.as_chunks::<2>();
-        features.reserve(self.dim * crop.side * crop.side);
-        for plane in values.chunks_exact(width * height) {
-            for &y in &rows {
-                let line = &plane[y.min(height - 1) * width..][..width];
-                features.extend(columns.iter().map(|&x| f16::from_le_bytes(line[x.min(width - 1)]).to_f32()));
+        let (image, labels) = benchmark.load_rows(index, &self.remap)?;
+        let features = self.model.features(&image);
+        let [.., height, width] = features.dims();
+        let preprocess = self.model.preprocess();
+        let labels = preprocess.grid_label(&labels, width, height);
+        let (across, down) = preprocess.content(image.width, image.height);
+        let canvas = preprocess.canvas_size(image.width, image.height);
+        let part = |content: usize, positions: usize, canvas: usize| {
+            (content * positions).div_ceil(canvas.max(1)).clamp(1, positions)
+        };
+        let content = (part(across, width, canvas.0), part(down, height, canvas.1));
+        let features: Vec<f32> = features.try_into_vec_as().expect("features are f32");
+        let (bytes, labels) = pack(&features, &labels, content);
+
+        let mut kept = lock();
+        let offset = kept.end;
+        let written = kept.file.seek(SeekFrom::Start(offset));
+        written.and_then(|_| kept.file.write_all(&bytes)).map_err(cannot_keep)?;
+        kept.end += bytes.len() as u64;
+        let image = Arc::new(KeptImage { offset, labels });
+        kept.images.insert(index, Arc::clone(&image));
+        Ok(image)
+    }
+}
+
+fn cannot_keep(source: io::Error) -> DataError {
+    DataError::Write { path: std::env::temp_dir(), source }
+}
+
+/// Features `[d, height, width]` of a whole canvas, of which the first `content` columns and rows are kept with their
+/// labels.
+fn pack(features: &[f32], labels: &RowMap, (width, height): (usize, usize)) -> (Vec<u8>, RowMap) {
+    let mut bytes = Vec::with_capacity(features.len() * size_of::<f16>());
+    for plane in features.chunks_exact(labels.width * labels.height) {
+        for line in plane.chunks_exact(labels.width).take(height) {
+            bytes.extend(line[..width].iter().flat_map(|&value| f16::from_f32(value).to_le_bytes()));
+        }
+    }
+    let rows = labels.data.chunks_exact(labels.width).take(height);
+    (bytes, RowMap::new(width, height, rows.flat_map(|row| row[..width].to_vec()).collect()))
+}
+
+/// A part of what [`pack`] kept.
+fn cut(bytes: &[u8], kept: &RowMap, crop: Crop, features: &mut [f32], labels: &mut RowMap) {
+    let [width, height] = [kept.width, kept.height];
+    let place = |at: usize| if crop.flip { crop.side - 1 - at } else { at };
+    let columns: Vec<usize> = (0..crop.side).map(|x| crop.left + place(x)).collect();
+    let rows: Vec<usize> = (0..crop.side).map(|y| crop.top + y).collect();
+    let (values, _) = bytes.as_chunks::<2>();
+    let mut lines = features.chunks_exact_mut(crop.side);
+    for plane in values.chunks_exact(width * height) {
+        for (&y, line) in rows.iter().zip(&mut lines) {
+            let kept = &plane[y.min(height - 1) * width..][..width];
+            for (value, &x) in line.iter_mut().zip(&columns) {
+                *value = f16::from_le_bytes(kept[x.min(width - 1)]).to_f32();
             }
         }
-        let label = |(&y, &x): (&usize, &usize)| {
-            if y < height && x < width { labels.data[y * width + x] } else { IGNORE }
-        };
-        let data = rows.iter().flat_map(|y| columns.iter().map(move |x| (y, x))).map(label).collect();
-        Ok(RowMap::new(crop.side, crop.side, data))
     }
+    let label = |(&y, &x): (&usize, &usize)| {
+        if y < height && x < width { kept.data[y * width + x] } else { IGNORE }
+    };
+    let places = rows.iter().flat_map(|y| columns.iter().map(move |x| (y, x)));
+    labels.data.iter_mut().zip(places.map(label)).for_each(|(to, label)| *to = label);
 }
 
 #[cfg(test)]
@@ -105,17 +166,18 @@ mod tests {
         // A canvas of 3 x 2 with two channels, of which two columns are picture.
         let features: Vec<f32> = (0..12).map(|value| value as f32).collect();
         let labels = RowMap::new(3, 2, vec![0, 1, 9, 2, 3, 9]);
-        let mut cache = FeatureCache::new(2).unwrap();
-        cache.add(&features, &labels, (2, 2)).unwrap();
-        assert_eq!((cache.len(), cache.size(0)), (1, [2, 2]));
-        let mut read = Vec::new();
-        let whole = Crop { left: 0, top: 0, side: 2, flip: false };
-        let got = cache.read(0, whole, &mut read).unwrap();
-        assert_eq!(read, [0.0, 1.0, 3.0, 4.0, 6.0, 7.0, 9.0, 10.0]);
-        assert_eq!(got.data, [0, 1, 2, 3]);
-        read.clear();
-        let beyond = cache.read(0, Crop { left: 1, top: 0, side: 2, flip: true }, &mut read).unwrap();
-        assert_eq!(read, [1.0, 1.0, 4.0, 4.0, 7.0, 7.0, 10.0, 10.0]);
-        assert_eq!(beyond.data, [IGNORE, 1, IGNORE, 3]);
+        let (bytes, kept) = pack(&features, &labels, (2, 2));
+        assert_eq!((kept.width, kept.height), (2, 2));
+        let read = |crop: Crop| {
+            let (mut features, mut labels) = (vec![0.0; 8], RowMap::new(2, 2, vec![7; 4]));
+            cut(&bytes, &kept, crop, &mut features, &mut labels);
+            (features, labels.data)
+        };
+        let (features, labels) = read(Crop { left: 0, top: 0, side: 2, flip: false });
+        assert_eq!(features, [0.0, 1.0, 3.0, 4.0, 6.0, 7.0, 9.0, 10.0]);
+        assert_eq!(labels, [0, 1, 2, 3]);
+        let (features, labels) = read(Crop { left: 1, top: 0, side: 2, flip: true });
+        assert_eq!(features, [1.0, 1.0, 4.0, 4.0, 7.0, 7.0, 10.0, 10.0]);
+        assert_eq!(labels, [IGNORE, 1, IGNORE, 3]);
     }
 }

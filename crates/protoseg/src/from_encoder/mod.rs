@@ -2,15 +2,14 @@
 //!
 //! Features are the encoder's last maps joined ([`DecoderKind::Stages`](crate::decoder::DecoderKind::Stages)). Such a
 //! model knows nothing but a background: a bank of generic rows ([`Model::with_bank`]), made of photos of anything. One
-//! pass over a labelled data set gives it base classes and a whitened space instead ([`Model::with_base`]), and a few
-//! minutes on features that are computed once a trained head beside them ([`Model::with_head`]).
+//! pass over a labelled data set gives it base classes and a whitened space instead ([`Model::with_base`]). Training can
+//! then give it a head beside them, on features that are computed once ([`Model::with_head`]).
 
 mod bank;
 mod base;
 mod feature_cache;
-mod head;
 
-pub use head::{HeadPlan, HeadProgress};
+pub(crate) use feature_cache::FeatureCache;
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +24,7 @@ use crate::{
     config::NetworkConfig,
     method::{
         Method, MethodWeights,
-        prototypes::{Prototypes, whitening::Whitening},
+        prototypes::{Prototypes, PrototypesWeights, head::HeadSettings, whitening::Whitening},
     },
     model::{Manifest, Model, ModelError, Training},
     weights::{TensorFile, load_encoder, read_encoder_config},
@@ -61,11 +60,6 @@ pub enum FromEncoderError {
         /// The class.
         class: String,
     },
-    /// Features cannot be kept on disk.
-    #[error(
-        "cannot keep features in a temporary file: {0}\nhint: free some space in the folder for temporary files"
-    )]
-    Cache(std::io::Error),
     /// The model is of another kind.
     #[error("base classes are learned on an encoder alone, but `{model}` was made in another way")]
     OtherMethod {
@@ -121,6 +115,20 @@ impl Model {
         }
         let manifest = Manifest { classes, method, training, ..self.manifest().clone() };
         Self::new(manifest, network, self.device())
+    }
+
+    /// The same model with a head of fresh weights, about to be trained.
+    pub(crate) fn with_fresh_head(&self, head: HeadSettings, seed: u64) -> Result<Self, FromEncoderError> {
+        let settings = Prototypes { head: Some(head), ..self.prototypes()?.clone() };
+        self.device().seed(seed);
+        let method = Method::Prototypes(settings);
+        let mut network = self.config().init(&method, self.device()).map_err(ModelError::from)?;
+        network.encoder = self.network().encoder.clone();
+        if let MethodWeights::Prototypes(weights) = &mut network.method {
+            let own = self.network().method.prototypes().clone();
+            *weights = PrototypesWeights { head: weights.head.take(), ..own };
+        }
+        Ok(Self::new(Manifest { method, ..self.manifest().clone() }, network, self.device()))
     }
 
     /// The model's settings, if it is of an encoder alone.

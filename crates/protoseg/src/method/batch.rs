@@ -15,10 +15,10 @@ pub enum TrainingBatch<'a> {
     Episodes(Episodes<'a>),
 }
 
-/// Labelled images.
+/// Labelled images; for a head on a frozen extractor, their features.
 #[derive(Clone, Debug)]
 pub struct Images<'a> {
-    /// `[batch, 3, height, width]`
+    /// `[batch, 3, height, width]`, or `[batch, d, height, width]` of features.
     pub images: Tensor<4>,
     /// Rows of the classifier, one map per image, at the images' size.
     pub labels: &'a [RowMap],

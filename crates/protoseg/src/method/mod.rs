@@ -228,12 +228,15 @@ impl Method {
 
     /// Whether training takes labelled images rather than episodes.
     pub fn learns_from_images(&self) -> bool {
-        matches!(self, Self::Capl(_) | Self::Repri(_))
+        matches!(self, Self::Capl(_) | Self::Prototypes(_) | Self::Repri(_))
     }
 
     /// What training leaves as it is.
     pub fn frozen(&self) -> Frozen {
-        self.episodic().map_or(Frozen::Nothing, Episodic::frozen)
+        match self {
+            Self::Prototypes(_) => Frozen::Extractor,
+            other => other.episodic().map_or(Frozen::Nothing, Episodic::frozen),
+        }
     }
 
     /// The losses of one batch. Everything random in it but dropout comes from `rng`.
@@ -250,6 +253,9 @@ impl Method {
         match (self, batch) {
             (Self::Capl(capl), TrainingBatch::Images(images)) => {
                 capl.losses(vision.network(), base, images, &mut { rng })
+            }
+            (Self::Prototypes(prototypes), TrainingBatch::Images(features)) => {
+                prototypes.losses(vision.network(), base, features, &mut { rng })
             }
             (Self::Repri(repri), TrainingBatch::Images(images)) => repri.losses(vision.network(), images),
             (method, TrainingBatch::Episodes(episodes)) => {

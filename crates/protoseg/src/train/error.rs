@@ -7,8 +7,8 @@ use protoseg_data::{DataError, LoaderOptionsError};
 
 use super::PlanError;
 use crate::{
-    config::ConfigError, device::DeviceError, model::ModelError, register::RegisterError,
-    weights::WeightsError,
+    config::ConfigError, device::DeviceError, from_encoder::FromEncoderError, model::ModelError,
+    register::RegisterError, weights::WeightsError,
 };
 
 /// Why a run could not begin, or ended early.
@@ -48,6 +48,9 @@ pub enum TrainError {
     /// The model cannot be written.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The frozen encoder, or what its features say of the base classes, cannot be had.
+    #[error(transparent)]
+    FromEncoder(#[from] FromEncoderError),
     /// The model cannot be validated.
     #[error(transparent)]
     Register(#[from] RegisterError),

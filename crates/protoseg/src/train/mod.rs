@@ -4,6 +4,7 @@ mod checkpoint;
 mod error;
 mod event;
 mod folder;
+mod head;
 mod optimizer;
 mod plan;
 mod run;
@@ -16,6 +17,7 @@ pub use event::{
     Watch,
 };
 pub use folder::{BEST_FILE, LAST_FILE, PLAN_FILE, Recorder, RunFolder};
+pub use head::{HeadPlan, HeadProgress};
 pub use optimizer::{OptimizerKind, OptimizerSettings, Schedule};
 pub use plan::{
     AugmentPlan, CheckpointPlan, DataPlan, HOLDOUT, MethodName, NO_VALIDATION, NetworkPlan, Plan, PlanError,

@@ -5,8 +5,8 @@ use protoseg::{
     ClassPack, Image, Model, Segmenter, Support,
     core::{NovelPixels, Protocol},
     evaluate::{Evaluation, SupportSource, evaluate},
-    from_encoder::HeadPlan,
     method::{Usage, prototypes::Answer},
+    train::HeadPlan,
 };
 use protoseg_data::Benchmark;
 

@@ -25,6 +25,7 @@ use burn::{
     tensor::{Device, Tensor, TensorData},
 };
 use protoseg_core::{IGNORE, RowMap};
+use rand::Rng;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -34,12 +35,12 @@ use self::{
     whitening::Whitening,
 };
 use super::{
-    FeatureShape, Rows, capl,
+    BaseClasses, FeatureShape, Images, Losses, Rows, capl,
     cosine::unit,
     pooling::class_sums,
     support_sums::{Clusters, Pooled, SupportSums},
 };
-use crate::config::ConfigError;
+use crate::{config::ConfigError, network::Network};
 
 /// What a cosine is multiplied by before the softmax.
 const SCALE: f32 = 20.0;
@@ -198,6 +199,22 @@ impl Prototypes {
         let values: Vec<f32> = channels.flat_map(|(&count, &weight)| vec![weight; count]).collect();
         let fits = !values.is_empty() && values.len() == shape.dim;
         fits.then(|| Param::from_tensor(Tensor::from_data(TensorData::new(values, [1, shape.dim]), device)))
+    }
+
+    /// The losses of the head on a batch of features.
+    ///
+    /// # Panics
+    /// If there is no head.
+    pub(super) fn losses(
+        &self,
+        network: &Network,
+        base: BaseClasses,
+        batch: &Images<'_>,
+        rng: &mut impl Rng,
+    ) -> Losses {
+        let settings = self.head.as_ref().expect("only a head is trained");
+        let head = network.method.prototypes().head.as_ref().expect("settings and weights agree");
+        head.losses(&settings.capl, batch.images.clone(), batch.labels, base, rng)
     }
 
     /// The best way that the model has.

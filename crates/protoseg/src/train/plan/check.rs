@@ -71,7 +71,22 @@ impl Plan {
     fn check_generalized(&self) -> Result<(), ConfigError> {
         self.check_task()?;
         self.resolve_options()?;
+        if self.network.freeze_encoder {
+            return self.check_frozen();
+        }
         self.network.config(self.network.encoder_config(None)?).validate().map_err(of_network)
+    }
+
+    /// A frozen encoder is that of the weights to start from, and has no decoder.
+    fn check_frozen(&self) -> Result<(), ConfigError> {
+        let NetworkPlan { encoder, decoder, stem, stride_on, .. } = NetworkPlan::default();
+        let network = &self.network;
+        let own = (&network.encoder, network.decoder, network.stem, network.stride_on);
+        if own != (&encoder, decoder, stem, stride_on) {
+            let expected = "left out where it is frozen: it is that of `network.init`, or the one in the box";
+            return Err(ConfigError::new("network.encoder", network.arch_with("..."), expected));
+        }
+        Ok(())
     }
 
     fn check_few_shot(&self, name: &str) -> Result<(), ConfigError> {
@@ -84,6 +99,9 @@ impl Plan {
             return Err(ConfigError::new("training.episodes", 0, "1 or more episodes"));
         }
         let own = "left out: the method brings its own";
+        if network.freeze_encoder {
+            return Err(ConfigError::new("network.freeze_encoder", true, own));
+        }
         if network.decoder != NetworkPlan::default().decoder {
             let got =
                 toml::Value::try_from(network.decoder).map_or_else(|_| String::new(), |it| it.to_string());

@@ -28,6 +28,7 @@ use crate::{
         Method,
         capl::{Ablation, Capl, Options, Preset},
         few_shot,
+        prototypes::head::HeadSettings,
     },
 };
 
@@ -116,6 +117,10 @@ pub struct NetworkPlan {
     pub init: Option<PathBuf>,
     /// The encoder's batch-norm stays as `init` has it.
     pub freeze_batch_norm: bool,
+    /// The whole encoder stays as `init` has it, or as it is in the box: base classes come from one pass over its
+    /// features, and a head on them is trained.
+    #[serde(skip_serializing_if = "is_false")]
+    pub freeze_encoder: bool,
 }
 
 /// How long, and in what pieces.
@@ -179,6 +184,10 @@ impl ValidationClasses {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn is_one(value: &usize) -> bool {
@@ -247,6 +256,7 @@ impl Default for NetworkPlan {
             aux_head: true,
             init: None,
             freeze_batch_norm: false,
+            freeze_encoder: false,
         }
     }
 }
@@ -299,6 +309,16 @@ impl Plan {
         let rows = if options.novel_rows { classes.rows().len() } else { classes.n_base() };
         let aux_head = self.network.aux_head && options.loss.aux != 0.0;
         Ok(Method::Capl(Capl::new(row, options, rows, aux_head)))
+    }
+
+    /// The head that the plan trains on a frozen encoder.
+    pub(crate) fn resolve_head(&self, n_base: usize) -> Result<HeadSettings, ConfigError> {
+        let MethodName::Generalized(row) = self.method else {
+            let expected = "a row of CAPL's ablation table for a head on a frozen encoder";
+            return Err(ConfigError::new("method", self.method, expected));
+        };
+        let options = Options { novel_rows: false, ..self.resolve_options()? };
+        Ok(HeadSettings { capl: Capl::new(row, options, n_base, false), ..HeadSettings::new(n_base) })
     }
 
     /// The system's published settings with this plan's changes. One that learns base classes too has a row for each.

@@ -1,4 +1,5 @@
-//! The batches of a run as they are loaded: crops of labelled images, or of the queries and supports of episodes.
+//! The batches of a run as they are loaded: crops of labelled images or of their features, or of the queries and supports
+//! of episodes.
 //!
 //! A batch depends on (seed, epoch, index) alone, so a run goes on at any of them.
 
@@ -9,7 +10,9 @@ use protoseg_core::{Cropper, IGNORE, Preprocess, Remap, RowMap};
 use protoseg_data::{Benchmark, DataError, DrawnEpisode, EpisodePool, Loader, LoaderOptions, SampleRng};
 
 use crate::{
+    from_encoder::FeatureCache,
     method::{ClassLabels, Episodes, Images, TrainingBatch},
+    model::Model,
     train::{Plan, TrainError},
 };
 
@@ -26,6 +29,8 @@ pub struct Loaded {
 
 /// Crops of one size.
 struct Crops {
+    /// 3, or those of features.
+    channels: usize,
     side: usize,
     values: Vec<f32>,
     /// Rows of the classifier.
@@ -38,10 +43,15 @@ struct Crops {
 
 impl Crops {
     fn new(count: usize, side: usize, with_masks: bool) -> Self {
+        Self::of_channels(3, count, side, with_masks)
+    }
+
+    fn of_channels(channels: usize, count: usize, side: usize, with_masks: bool) -> Self {
         let blank = || RowMap::new(side, side, vec![0; side * side]);
         Self {
+            channels,
             side,
-            values: vec![0.0; count * 3 * side * side],
+            values: vec![0.0; count * channels * side * side],
             rows: vec![blank(); count],
             masks: if with_masks { vec![blank(); count] } else { Vec::new() },
             samples: vec![0; count],
@@ -73,9 +83,9 @@ impl Crops {
         Ok(())
     }
 
-    /// `[crops, 3, side, side]`; the values are gone afterwards.
+    /// `[crops, channels, side, side]`; the values are gone afterwards.
     fn tensor(&mut self, device: &Device) -> Tensor<4> {
-        let shape = [self.rows.len(), 3, self.side, self.side];
+        let shape = [self.rows.len(), self.channels, self.side, self.side];
         Tensor::from_data(TensorData::new(std::mem::take(&mut self.values), shape), device)
     }
 }
@@ -133,6 +143,29 @@ pub fn of_images(
     let start = move |count| Loaded { images: Crops::new(count, crop, false), supports: None };
     let loader = Loader::collating(items, options(plan), start, move |batch, place, &index, rng| {
         batch.images.fill(place, index, None, &source, &cropper, rng)
+    })?;
+    Ok(loader)
+}
+
+/// Batches of parts of the features of labelled images.
+pub fn of_features(
+    plan: &Plan,
+    items: Vec<usize>,
+    source: Source,
+    model: Model,
+) -> Result<Batches, TrainError> {
+    let crop = plan.training.crop.min(model.preprocess().size);
+    let side = model.network().map_size([crop, crop])[0];
+    let cache = FeatureCache::new(model, source.remap)?;
+    let (channels, benchmark) = (cache.dim(), source.benchmark);
+    let start =
+        move |count| Loaded { images: Crops::of_channels(channels, count, side, false), supports: None };
+    let length = channels * side * side;
+    let loader = Loader::collating(items, options(plan), start, move |batch, place, &index, rng| {
+        let Crops { values, rows, samples, .. } = &mut batch.images;
+        samples[place] = index;
+        let values = &mut values[place * length..][..length];
+        cache.crop(&benchmark, index, rng, values, &mut rows[place])
     })?;
     Ok(loader)
 }

@@ -8,6 +8,7 @@ use protoseg_data::{Benchmark, DataError, EpisodePool, SplitStats, scan};
 use super::batches::{self, Batches, Source};
 use crate::{
     method::Method,
+    model::{Manifest, Model},
     train::{
         HOLDOUT, NO_VALIDATION, Plan, Task, TrainError, ValidationClasses,
         folder::BEST_FILE,
@@ -60,30 +61,51 @@ struct Opened<'a> {
     kept: Vec<usize>,
     /// Images to validate on, before they are thinned out.
     looked: Vec<usize>,
+    /// What computes features, if it is frozen and they are learned from.
+    frozen: Option<&'a Model>,
+}
+
+/// The training images of a plan: counts of their split, those that are learned from, and those that are held out.
+pub struct TrainingImages {
+    stats: SplitStats,
+    pub kept: Vec<usize>,
+    held: Vec<usize>,
+}
+
+impl TrainingImages {
+    pub fn of(plan: &Plan, benchmark: &Benchmark, novel_pixels: NovelPixels) -> Result<Self, TrainError> {
+        let fold = benchmark.fold(plan.data.fold)?;
+        let stats = scan(benchmark.dataset.as_ref(), &benchmark.train)?;
+        let mut kept = stats.for_base_training(benchmark.dataset.classes(), fold, novel_pixels);
+        let held = if plan.validation.on == HOLDOUT { hold_out(&mut kept, plan) } else { Vec::new() };
+        Ok(Self { stats, kept, held })
+    }
 }
 
 impl Data {
+    /// `frozen` computes the features that are learned from, if the encoder is frozen.
     pub fn open(
         plan: &Plan,
         benchmark: Arc<Benchmark>,
-        method: &Method,
-        novel_pixels: NovelPixels,
-        preprocess: &Preprocess,
+        images: TrainingImages,
+        manifest: &Manifest,
+        frozen: Option<&Model>,
         warnings: &mut Vec<String>,
     ) -> Result<Self, TrainError> {
         let shared = Arc::clone(&benchmark);
         let (table, fold) = (shared.dataset.classes(), shared.fold(plan.data.fold)?);
-        let stats = scan(benchmark.dataset.as_ref(), &benchmark.train)?;
-        let mut kept = stats.for_base_training(table, fold, novel_pixels);
+        let novel_pixels = manifest.training.novel_pixels.unwrap_or(benchmark.novel_pixels);
+        let TrainingImages { stats, kept, held } = images;
         let looked: Vec<usize> = match plan.validation.on.as_str() {
             NO_VALIDATION => Vec::new(),
-            HOLDOUT => hold_out(&mut kept, plan),
+            HOLDOUT => held,
             split => {
                 warnings.extend(chosen_by_test(plan, &benchmark, split));
                 scan(benchmark.dataset.as_ref(), split)?.for_evaluation(table)
             }
         };
-        let opened = Opened { plan, benchmark, fold, novel_pixels, preprocess, stats, kept, looked };
+        let (method, preprocess) = (&manifest.method, &manifest.preprocess);
+        let opened = Opened { plan, benchmark, fold, novel_pixels, preprocess, stats, kept, looked, frozen };
         match plan.task {
             Task::GfsSeg => opened.images(),
             Task::FsSeg => opened.episodes(method),
@@ -104,7 +126,10 @@ impl Opened<'_> {
         let shown = if looked.is_empty() { spread(&self.kept, SHOWN) } else { spread(&looked, SHOWN) };
         let shown = shown.iter().map(look).collect::<Result<Vec<_>, _>>()?;
         let (images, source) = (self.kept.len(), self.source()?);
-        let batches = batches::of_images(self.plan, self.kept, source, self.preprocess)?;
+        let batches = match self.frozen {
+            Some(model) => batches::of_features(self.plan, self.kept, source, model.clone())?,
+            None => batches::of_images(self.plan, self.kept, source, self.preprocess)?,
+        };
         Ok(Data { benchmark: self.benchmark, batches, images, validation: Validated::Images { all, shown } })
     }
 

@@ -12,11 +12,14 @@ use std::{
 };
 
 use burn::tensor::Device;
-use protoseg_data::{Batch, Benchmark, DataError, LoadError, peak_memory, reader::scenes, write_atomic};
+use protoseg_data::{
+    Batch, Benchmark, DataError, LoadError, Progress as DataProgress, peak_memory, reader::scenes,
+    write_atomic,
+};
 
 use self::{
     batches::Loaded,
-    data::{Data, Validated},
+    data::{Data, TrainingImages, Validated},
     network::Built,
 };
 use super::{
@@ -64,25 +67,26 @@ pub struct Run {
 
 impl Run {
     /// A new run in a folder that holds none yet. The plan is checked before; nothing is written when it fails.
-    pub fn start(plan: Plan, folder: &Path) -> Result<Self, TrainError> {
+    /// `progress` hears how many images are looked at before the first step, if the encoder is frozen.
+    pub fn start(plan: Plan, folder: &Path, progress: DataProgress<'_>) -> Result<Self, TrainError> {
         if folder.join(PLAN_FILE).exists() {
             return Err(TrainError::Exists { path: folder.to_path_buf() });
         }
         let text = plan.to_toml();
-        let run = Self::prepare(plan, folder, None)?;
+        let run = Self::prepare(plan, folder, None, progress)?;
         let path = folder.join(PLAN_FILE);
         fs::write(&path, text).map_err(|source| TrainError::Write { path, source })?;
         Ok(run)
     }
 
     /// A run that was interrupted, from its newest whole checkpoint; from its start if there is none yet.
-    pub fn resume(folder: &Path) -> Result<Self, TrainError> {
-        Self::prepare(Self::read_plan(folder)?, folder, None)
+    pub fn resume(folder: &Path, progress: DataProgress<'_>) -> Result<Self, TrainError> {
+        Self::prepare(Self::read_plan(folder)?, folder, None, progress)
     }
 
     /// A run, finished or not, that goes on to more epochs than it was planned for. From here on the learning rate
     /// follows the longer schedule, so its weights are not those of a run that was planned so from the start.
-    pub fn extend(folder: &Path, epochs: usize) -> Result<Self, TrainError> {
+    pub fn extend(folder: &Path, epochs: usize, progress: DataProgress<'_>) -> Result<Self, TrainError> {
         let before = Self::read_plan(folder)?;
         let planned = before.training.epochs;
         if epochs < planned {
@@ -93,7 +97,7 @@ impl Run {
         plan.training.epochs = epochs;
         plan.check()?;
         let text = plan.to_toml();
-        let mut run = Self::prepare(plan, folder, Some(&before))?;
+        let mut run = Self::prepare(plan, folder, Some(&before), progress)?;
         if epochs > planned && run.progress.step > 0 {
             let step = run.progress.step;
             run.warnings.push(format!(
@@ -119,29 +123,49 @@ impl Run {
     }
 
     /// `before` is the plan that the run's checkpoints were made by, if it is another.
-    fn prepare(plan: Plan, folder: &Path, before: Option<&Plan>) -> Result<Self, TrainError> {
+    fn prepare(
+        plan: Plan,
+        folder: &Path,
+        before: Option<&Plan>,
+        progress: DataProgress<'_>,
+    ) -> Result<Self, TrainError> {
         let devices = plan.devices.iter().map(|name| device::open(name)).collect::<Result<Vec<_>, _>>()?;
         let device = devices[0].clone();
         let benchmark = Arc::new(Benchmark::open(&plan.data.source, plan.data.root.as_deref())?);
         let novel_pixels = plan.data.novel_pixels.unwrap_or(benchmark.novel_pixels);
-        let classes = benchmark.fold(plan.data.fold)?.classes(benchmark.dataset.classes())?;
         let mut warnings = Vec::new();
-        let Built { config, method, network } = network::build(&plan, &classes, &device, &mut warnings)?;
+        let images = TrainingImages::of(&plan, &benchmark, novel_pixels)?;
+        let frozen = match plan.network.freeze_encoder {
+            true => {
+                let kept = &images.kept;
+                Some(network::build_frozen(&plan, &benchmark, novel_pixels, kept, &device, progress)?)
+            }
+            false => None,
+        };
+        let (manifest, network) = match &frozen {
+            Some(model) => (model.manifest().clone(), model.network().clone()),
+            None => {
+                let classes = benchmark.fold(plan.data.fold)?.classes(benchmark.dataset.classes())?;
+                let Built { config, method, network } =
+                    network::build(&plan, &classes, &device, &mut warnings)?;
+                let manifest = network::manifest(&plan, (config, method), classes, &benchmark, novel_pixels);
+                (manifest, network)
+            }
+        };
 
         let open = |by: &Plan| {
             Checkpoints::open(&folder.join(CHECKPOINT_FOLDER), plan.checkpoint.keep, &by.to_toml())
         };
         let resumed = open(before.unwrap_or(&plan))?.load(&network);
         let checkpoints = open(&plan)?;
-        if plan.network.init.is_none() && resumed.is_none() && plan.data.source != scenes::NAME {
+        let is_random = plan.network.init.is_none() && frozen.is_none();
+        if is_random && resumed.is_none() && plan.data.source != scenes::NAME {
             warnings.push(
                 "the encoder starts from random weights (no `network.init`): expect poor results on photos"
                     .to_string(),
             );
         }
-        let manifest = network::manifest(&plan, (config, method), classes, &benchmark, novel_pixels);
-        let (method, preprocess) = (&manifest.method, &manifest.preprocess);
-        let data = Data::open(&plan, benchmark, method, novel_pixels, preprocess, &mut warnings)?;
+        let data = Data::open(&plan, benchmark, images, &manifest, frozen.as_ref(), &mut warnings)?;
 
         let steps = plan.training.epochs * data.batches.batches_per_epoch();
         let trainer_config = TrainerConfig {

@@ -13,6 +13,35 @@ use crate::{
     weights::{self, TensorFile},
 };
 
+/// A model of the frozen encoder that a plan names, or of the one in the box: its base classes come from one pass over
+/// these images, its head is fresh.
+pub fn build_frozen(
+    plan: &Plan,
+    benchmark: &Benchmark,
+    novel_pixels: NovelPixels,
+    images: &[usize],
+    device: &Device,
+    progress: protoseg_data::Progress<'_>,
+) -> Result<Model, TrainError> {
+    let bare = match plan.network.init.as_deref() {
+        None => Model::builtin_on(device)?,
+        Some(path) if Model::is_model(&TensorFile::open(path)?) => Model::load_on(path, device)?,
+        Some(path) => Model::from_encoder(path, device)?,
+    };
+    let bare = match plan.training.size {
+        Some(size) => bare.with_canvas(size)?,
+        None => bare,
+    };
+    let base = bare.with_base_of(benchmark, plan.data.fold, novel_pixels, images, progress)?;
+    let head = plan.resolve_head(base.classes().n_base())?;
+    let fresh = base.with_fresh_head(head, plan.seed)?;
+    let mut manifest = fresh.manifest().clone();
+    manifest.training.origin =
+        format!("{}; a head trained by protoseg {}", manifest.training.origin, env!("CARGO_PKG_VERSION"));
+    manifest.training.seed = Some(plan.seed);
+    Ok(Model::new(manifest, fresh.network().clone(), device))
+}
+
 /// A network before its first step.
 pub struct Built {
     pub config: NetworkConfig,
