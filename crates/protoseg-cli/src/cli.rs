@@ -590,7 +590,7 @@ pub enum Bench {
         #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
         runs: u16,
     },
-    /// Register supports: features and sums of each, and the classifier of them all
+    /// Register supports: features and sums of each, the classifier of them all, and the whole with its check
     Register {
         #[command(flatten)]
         what: BenchWhat,
@@ -600,6 +600,9 @@ pub enum Bench {
         /// Number of support images per class
         #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1000))]
         shots: u16,
+        /// Side of the square support images [default: the model's canvas]
+        #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u16).range(8..=4096))]
+        image: Option<u16>,
     },
     /// Answer episodes with a few-shot system: encode the supports and the query, then answer
     ///

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use protoseg::{
+    ClassPack, Support,
     config::{ConfigError, NetworkConfig},
-    core::{Classes, Image, RowMap, ScoreMap},
+    core::{Classes, Image, RowMap, SUPPORT_ROW, ScoreMap},
     device::cpu,
     encoder::{EncoderConfig, ResNetConfig, Stem},
     inference::StepProfile,
@@ -13,7 +14,7 @@ use protoseg::{
         BaseClasses, Encoded, FEW_SHOT_NAMES, Images, Method, Rows, TrainingBatch, capl::Capl, few_shot,
     },
     model::{Manifest, Model, ModelError, Training},
-    register::{Classifier, RegisterError},
+    register::{Classifier, RegisterError, RegisterStage, Registration, SupportSet},
     segmenter::Segmenter,
     tensor::{Distribution, Tensor},
     train::{NetworkPlan, OptimizerSettings, Trainer, TrainerConfig},
@@ -139,42 +140,46 @@ pub fn inference(
     Ok(times)
 }
 
-/// A support's features and sums; and the classifier of `novel` classes with `shots` supports each.
+/// A support's features and sums; the classifier of `novel` classes with `shots` supports each; and registering them all,
+/// with the check.
 #[derive(Clone, Debug, Default)]
 pub struct RegisterTimes {
     pub support: Times,
     pub bank: Times,
+    pub whole: Times,
 }
 
+/// Supports of `side` x `side` pixels, of which the left half is the class. `tell` hears how many are registered.
 pub fn register(
     model: &Model,
     novel: usize,
     shots: usize,
-    mut tell: impl FnMut(usize),
-) -> Result<RegisterTimes, RegisterError> {
-    let size = model.preprocess().size;
-    let image = noise_image(size);
-    let n_base = model.classes().n_base();
+    side: usize,
+    tell: &dyn Fn(usize, usize),
+) -> Result<RegisterTimes> {
+    let image = noise_image(side);
     let usage = model.usage()?;
     let mut times = RegisterTimes::default();
-    let mut sums = Vec::new();
+    let mask: Vec<bool> = (0..side * side).map(|at| at % side < side / 2).collect();
+    let support = Support::from_mask("noise", image.clone(), &mask)?;
     // The first support packs weights and asks for memory.
     model.features(&image);
-    for class in 0..novel {
-        let row = (n_base + class) as u16;
-        let label = RowMap::new(
-            size,
-            size,
-            (0..size * size).map(|at| if at % size < size / 2 { row } else { 0 }).collect(),
-        );
-        for _ in 0..shots {
-            sums.push(times.support.of(|| model.remember(model.features(&image), &label, row, &usage)));
-            tell(sums.len());
-        }
+    for _ in 0..10 {
+        times.support.of(|| model.remember(model.features(&image), support.labels(), SUPPORT_ROW, &usage));
     }
-    let names: Vec<String> = (0..novel).map(|class| format!("novel {class}")).collect();
+    let mut set = SupportSet::new();
+    for class in 0..novel {
+        set.add(&format!("novel {class}"), vec![support.clone(); shots])?;
+    }
+    let mut pack = ClassPack::new(model);
+    times.whole.of(|| {
+        Registration::new(model)?.run(model, &mut pack, &set, &|stage, done, total| match stage {
+            RegisterStage::Looking => tell(done, total),
+            RegisterStage::Checking => (),
+        })
+    })?;
     for _ in 0..5 {
-        times.bank.of(|| model.classifier(&names, &sums, &usage))?;
+        times.bank.of(|| pack.classifier(model, &usage))?;
     }
     Ok(times)
 }

@@ -55,8 +55,9 @@ pub enum Fit {
     Letterbox,
     /// They are stretched over the whole square.
     Squash,
-    /// The canvas has their shape: the longer side becomes the canvas's `size`, and both are rounded to a multiple of
-    /// [`Preprocess::TIGHT_MULTIPLE`]. No position of the network's grid lies beside the picture, and none is computed.
+    /// The canvas has their shape: the longer side becomes the canvas's `size`, or twice its own length if that is less,
+    /// and both are rounded to a multiple of [`Preprocess::TIGHT_MULTIPLE`]. No position of the network's grid lies beside
+    /// the picture, and none is computed.
     Tight,
 }
 
@@ -85,6 +86,8 @@ impl Preprocess {
     pub const MULTIPLE: usize = 8;
     /// Sides of a tight canvas are multiples of this, the largest stride of the encoders that use one.
     pub const TIGHT_MULTIPLE: usize = 32;
+    /// Small pictures are enlarged by at most this factor on a tight canvas: more shows nothing new.
+    pub const TIGHT_ENLARGED: f64 = 2.0;
 
     /// With the mean and deviation of ImageNet.
     pub fn imagenet(size: usize) -> Self {
@@ -102,7 +105,7 @@ impl Preprocess {
         match self.fit {
             Fit::Letterbox | Fit::Squash => (self.size, self.size),
             Fit::Tight => {
-                let ratio = self.size as f64 / width.max(height).max(1) as f64;
+                let ratio = (self.size as f64 / width.max(height).max(1) as f64).min(Self::TIGHT_ENLARGED);
                 let multiple = Self::TIGHT_MULTIPLE as f64;
                 let fit = |side: usize| (side as f64 * ratio / multiple).round().max(1.0) as usize;
                 (fit(width) * Self::TIGHT_MULTIPLE, fit(height) * Self::TIGHT_MULTIPLE)
@@ -242,11 +245,13 @@ mod tests {
         assert_eq!(preprocess.content(375, 500), (352, 480));
         assert_eq!(preprocess.content(1, 5000), (32, 480));
         assert_eq!(preprocess.content(0, 5), (0, 0));
-        let canvas = preprocess.image(&Image::new(3, 2, vec![200; 18]));
-        assert_eq!((canvas.width, canvas.height, canvas.content), (480, 320, (480, 320)));
-        assert!(canvas.data[..480 * 320].iter().all(|red| (red - (200.0 - 123.675) / 58.395).abs() < 1e-4));
-        let label = preprocess.label(&crate::RowMap::new(3, 2, vec![1, 2, 3, 4, 5, 6]));
-        assert_eq!((label.width, label.height, label.data[0], label.data[480 * 320 - 1]), (480, 320, 1, 6));
+        assert_eq!(preprocess.content(64, 50), (128, 96), "enlarged twice");
+        let canvas = preprocess.image(&Image::new(48, 32, vec![200; 48 * 32 * 3]));
+        assert_eq!((canvas.width, canvas.height, canvas.content), (96, 64, (96, 64)));
+        assert!(canvas.data[..96 * 64].iter().all(|red| (red - (200.0 - 123.675) / 58.395).abs() < 1e-4));
+        let label = crate::RowMap::new(48, 32, (0..48 * 32).map(|at| at / 48).collect());
+        let label = preprocess.label(&label);
+        assert_eq!((label.width, label.height, label.data[0], label.data[96 * 64 - 1]), (96, 64, 0, 31));
     }
 
     #[test]

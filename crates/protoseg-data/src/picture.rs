@@ -44,12 +44,7 @@ pub fn write_image(path: impl AsRef<Path>, image: &Image) -> Result<(), DataErro
 
 /// Encodes a picture as JPEG, for pages that people look at.
 pub fn encode_jpeg(image: &Image) -> Result<Vec<u8>, DataError> {
-    let mut bytes = Vec::new();
-    let (width, height) = (image.width as u32, image.height as u32);
-    image::codecs::jpeg::JpegEncoder::new_with_quality(&mut bytes, 88)
-        .encode(&image.data, width, height, image::ExtendedColorType::Rgb8)
-        .map_err(|error| DataError::writing(Path::new("a JPEG"), std::io::Error::other(error)))?;
-    Ok(bytes)
+    jpeg::encode(image, 88.0).map_err(|error| DataError::writing(Path::new("a JPEG"), error))
 }
 
 /// The size of a picture as [`read_image`] would return it, from its header.

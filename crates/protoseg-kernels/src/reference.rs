@@ -248,3 +248,19 @@ pub fn cosines(first: &[f32], second: &[f32], weight: &[f32], channels: usize, t
     }
     out
 }
+
+/// The largest product of each pixel of `[pixels, dim]` with the rows of each class, `[rows, dim]`, times `scale`; the
+/// rows of class c end before `ends[c]`. No product counts as less than -1.
+pub fn best_rows(pixels: &[f32], dim: usize, rows: &[f32], ends: &[usize], scale: f32) -> Vec<f32> {
+    let mut scores = Vec::new();
+    for pixel in pixels.chunks(dim) {
+        let mut start = 0;
+        for &end in ends {
+            let product = |row: &[f32]| row.iter().zip(pixel).map(|(a, b)| a * b).sum::<f32>();
+            let products = rows[start * dim..end * dim].chunks(dim).map(product);
+            scores.push(scale * products.fold(-1.0, f32::max));
+            start = end;
+        }
+    }
+    scores
+}

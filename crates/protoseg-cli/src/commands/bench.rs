@@ -53,6 +53,7 @@ struct Register {
     novel: usize,
     shots: usize,
     bank_ms: f64,
+    whole_s: f64,
 }
 
 #[derive(Serialize)]
@@ -95,8 +96,8 @@ pub fn run(args: &Bench) -> Result<()> {
             inference(what, usize::from(*classes), usize::from(*runs))
         }
         Bench::Train { what, batch, runs } => train(what, usize::from(*batch), usize::from(*runs)),
-        Bench::Register { what, classes, shots } => {
-            register(what, usize::from(*classes), usize::from(*shots))
+        Bench::Register { what, classes, shots, image } => {
+            register(what, usize::from(*classes), usize::from(*shots), image.map(usize::from))
         }
         Bench::Episodes { method, backbone, size, shots, runs, json } => {
             let model = measure::few_shot_model(method, backbone, usize::from(*size))?;
@@ -161,12 +162,14 @@ fn train(what: &BenchWhat, batch: usize, runs: usize) -> Result<()> {
     tail(&report)
 }
 
-fn register(what: &BenchWhat, novel: usize, shots: usize) -> Result<()> {
+fn register(what: &BenchWhat, novel: usize, shots: usize, image: Option<usize>) -> Result<()> {
     let model = model(what)?;
     let bar = Bar::new("supports");
-    let times = measure::register(&model, novel, shots, |done| bar.show(done, novel * shots))?;
+    let side = image.unwrap_or(model.preprocess().size);
+    let times = measure::register(&model, novel, shots, side, &|done, total| bar.show(done, total))?;
     drop(bar);
-    let details = Register { novel, shots, bank_ms: ms(times.bank.median()) };
+    let whole_s = times.whole.median().as_secs_f64();
+    let details = Register { novel, shots, bank_ms: ms(times.bank.median()), whole_s };
     let report = report("register", model.config(), size(&model), &times.support, details);
     if what.json {
         return output::json(&report);
@@ -176,6 +179,7 @@ fn register(what: &BenchWhat, novel: usize, shots: usize) -> Result<()> {
         "a support: {:.1} ms; the classifier of {novel} novel classes with {shots} supports each: {:.1} ms",
         report.median_ms, report.details.bank_ms
     ))?;
+    output::line(format!("registering them all, with the check of supports: {whole_s:.1} s"))?;
     tail(&report)
 }
 

@@ -11,19 +11,17 @@ use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Instant,
 };
 
 use anyhow::{Result, anyhow, bail};
 use protoseg::{
-    class_pack::ClassPack,
-    core::Image,
-    method::Usage,
-    model::Model,
-    picture::CocoDocument,
-    prediction::Prediction,
-    segmenter::{Prepared, Segmenter},
+    class_pack::ClassPack, core::Image, method::Usage, model::Model, picture::CocoDocument,
+    prediction::Prediction, segmenter::Segmenter,
 };
 use protoseg_data::{create_dir, picture::read_image, write_atomic};
 
@@ -237,41 +235,47 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Reads, predicts and writes, all at once. An image that cannot be read is left out and its error kept; one that
+    /// Reads, predicts and writes, an image per thread. An image that cannot be read is left out and its error kept; one that
     /// cannot be written ends the run. Nothing is written before the first image was read.
     fn run(&self, segmenter: &Segmenter, bar: &Bar, stop: &Stop) -> Result<Outcome> {
         let writer = MaskWriter::new(self.folder, self.writer_kinds, &self.timings);
-        let (mut count, mut unread, mut is_open) = (0, Vec::new(), false);
-        let work = |place: usize, image: Result<(Image, Prepared), String>| {
-            bar.show(count, self.images.len());
-            count += 1;
-            let Some((image, prepared)) = image.map_err(|error| unread.push((place, error))).ok() else {
-                return Ok(None);
+        let (count, unread, is_open) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(false));
+        let each = |place: usize| {
+            let named = &self.images[place];
+            let image = self.timings.time(Part::Read, || read_guarded(&named.path));
+            bar.show(count.fetch_add(1, Ordering::Relaxed), self.images.len());
+            let image = match image {
+                Ok(image) => image,
+                Err(error) => {
+                    lock(&unread).push((place, error));
+                    return Ok(None);
+                }
             };
-            if !is_open {
-                self.open()?;
-                is_open = true;
+            {
+                let mut is_open = lock(&is_open);
+                if !*is_open {
+                    self.open()?;
+                    *is_open = true;
+                }
             }
+            let prepared = self.timings.time(Part::Prepare, || segmenter.prepare(&image));
             let start = Instant::now();
-            let tile = |done, total| bar.show_part(&self.images[place].name, "tile", done, total);
+            let tile = |done, total| bar.show_part(&named.name, "tile", done, total);
             let prediction =
                 self.timings.time(Part::Network, || segmenter.predict_prepared(&image, prepared, &tile));
             let prediction = match self.abstain {
                 Some(least) => prediction.abstain_below(least),
                 None => prediction,
             };
-            Ok(Some((image, prediction, start.elapsed().as_secs_f64())))
+            let seconds = start.elapsed().as_secs_f64();
+            self.write(&writer, named, &image, &prediction, seconds).map(Some)
         };
-        let write = |place: usize, (image, prediction, seconds)| {
-            self.write(&writer, &self.images[place], &image, &prediction, seconds)
-        };
-        let read = |place: usize| {
-            let image = self.timings.time(Part::Read, || read_guarded(&self.images[place].path))?;
-            let prepared = self.timings.time(Part::Prepare, || segmenter.prepare(&image));
-            Ok((image, prepared))
-        };
-        match stages::run(self.images.len(), || stop.asked(), read, work, write) {
-            Ok(done) => Ok(Outcome { done, unread }),
+        match stages::run(self.images.len(), || stop.asked(), each) {
+            Ok(done) => {
+                let mut unread = unread.into_inner().unwrap_or_else(PoisonError::into_inner);
+                unread.sort();
+                Ok(Outcome { done, unread })
+            }
             Err(failure) => Err(self.explain(failure)),
         }
     }
@@ -331,6 +335,10 @@ impl Job<'_> {
             ),
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads an image. A decoder that panics counts as one that failed.

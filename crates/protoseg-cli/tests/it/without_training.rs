@@ -117,3 +117,35 @@ fn a_model_of_a_small_data_set_knows_its_base_classes_and_learns_another() {
     let wrong = desk.refused("predict --model mine.safetensors data/images/6.png --preset balanced -o out");
     assert!(wrong.contains("not trained by CAPL"), "{wrong}");
 }
+
+#[test]
+fn a_head_on_a_frozen_encoder_is_a_run_that_resumes_to_the_same_bytes() {
+    let desk = Folder::new();
+    write_pictures(&desk.path(""));
+    let data = "--data data --novel-pixels ignore --size 96 --crop 64 --validation none";
+    desk.done(&format!("train --freeze encoder {data} --epochs 3 --batch 2 --plain --out run"));
+    let whole = fs::read(desk.path("run/last.safetensors")).unwrap();
+    assert!(desk.path("run/curves.svg").is_file(), "everything that a run has");
+
+    // As if the last epoch had been interrupted.
+    let mut checkpoints: Vec<_> =
+        fs::read_dir(desk.path("run/checkpoints")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    checkpoints.sort();
+    let newest = checkpoints.pop().unwrap();
+    if newest.is_dir() { fs::remove_dir_all(&newest) } else { fs::remove_file(&newest) }.unwrap();
+    assert!(!checkpoints.is_empty(), "an earlier checkpoint is kept");
+    fs::remove_file(desk.path("run/last.safetensors")).unwrap();
+    desk.done("train --resume run --plain");
+    assert!(fs::read(desk.path("run/last.safetensors")).unwrap() == whole, "the same bytes");
+
+    let results = json(&desk.done(
+        "eval --model run/last.safetensors --data data --shots 1 --seeds 1 --min-pixels 1 -o r --json",
+    ));
+    let variants: Vec<&str> =
+        results["rows"].as_array().unwrap().iter().map(|row| row["variant"].as_str().unwrap()).collect();
+    assert_eq!(variants, ["cosine", "whitened", "head", "product"]);
+    let wrong = desk.refused("train --freeze encoder --data data --arch pspnet50 --out other");
+    assert!(wrong.contains("`--arch` must be left out"), "{wrong}");
+    let wrong = desk.refused("train --freeze decoder --data data --out other");
+    assert!(wrong.contains("`--freeze` must be `encoder`, got `decoder`"), "{wrong}");
+}

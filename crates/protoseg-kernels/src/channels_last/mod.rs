@@ -5,6 +5,7 @@
 //! weights, which are packed once. Batch-norm is in the weights and in the bias; bias, shortcut and activation are
 //! applied to sums in registers.
 
+mod classes;
 mod depthwise;
 mod enlarge;
 mod gather;
@@ -17,6 +18,7 @@ mod taps;
 mod transpose;
 mod winograd;
 
+pub use classes::{best_rows, unit_pixels};
 pub use enlarge::enlarge;
 pub use joined::JoinedConvs;
 pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};

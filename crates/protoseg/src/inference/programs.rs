@@ -24,20 +24,26 @@ pub(crate) struct Programs {
 impl Programs {
     /// The program for a part of the network, or none if it has a layer without a kernel.
     pub fn get(&self, network: &Network, section: &Section, input: [usize; 3]) -> Option<Arc<Extractor>> {
+        if let Some(program) = self.find(section, input) {
+            return program;
+        }
+        // Not while the list is locked: packing weights shares its loops with other threads, which may want a program.
+        let program = Extractor::of(network, section, input).ok().map(Arc::new);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = made.iter().position(|((of, size), _)| of == section && *size == input);
-        let found = match place.and_then(|place| made.remove(place)) {
-            Some(found) => found,
-            None => {
-                if made.len() == KEPT {
-                    made.pop_front();
-                }
-                let program = Extractor::of(network, section, input).ok().map(Arc::new);
-                ((section.clone(), input), program)
-            }
-        };
+        if made.len() == KEPT {
+            made.pop_front();
+        }
+        made.push_back(((section.clone(), input), program.clone()));
+        program
+    }
+
+    /// A program that was made before, which is then the last used.
+    fn find(&self, section: &Section, input: [usize; 3]) -> Option<Option<Arc<Extractor>>> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = made.iter().position(|((of, size), _)| of == section && *size == input)?;
+        let found = made.remove(place)?;
         let program = found.1.clone();
         made.push_back(found);
-        program
+        Some(program)
     }
 }

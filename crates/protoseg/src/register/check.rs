@@ -65,56 +65,78 @@ pub struct SeenSupport {
     pub is_weak: bool,
 }
 
-/// Looks at the supports of the pack's class `name`, as they are used with these parts.
-pub fn check_supports(
-    model: &Model,
-    pack: &ClassPack,
-    name: &str,
-    supports: &[SeenSupport],
-    usage: &Usage,
-) -> Result<SupportCheck, RegisterError> {
-    let class = pack.class(name)?;
-    let segmenter = |pack: &ClassPack| -> Result<Segmenter, RegisterError> {
-        Ok(Segmenter::with_classifier(model, pack.classifier(model, usage)?, usage.clone()))
-    };
-    let whole = segmenter(pack)?;
-    let row = row_of(&whole, name);
-    let nearest = nearest(whole.classifier(), row);
+/// Looks at the supports of a pack's classes, as they are used with these parts.
+pub struct Checker<'a> {
+    model: &'a Model,
+    pack: &'a ClassPack,
+    usage: &'a Usage,
+    /// Whether supports are predicted from the others of their class.
+    leaves_one_out: bool,
+    /// Of all classes.
+    whole: Segmenter,
+    /// One unit row per class.
+    means: Tensor<2>,
+}
 
-    let mut taken = vec![0u64; whole.classes().rows().len()];
-    let mut own = 0u64;
-    let mut leave_one_out = Vec::new();
-    let mut pictures = Vec::new();
-    for support in supports {
-        let (labels, truth) = (labels(&whole, support), truth(support));
-        let mut found = None;
-        for (&label, _) in labels.iter().zip(&truth).filter(|(_, is_own)| **is_own) {
-            taken[usize::from(label)] += 1;
-            own += 1;
-        }
-        if class.shots.len() > 1
-            && !support.is_weak
-            && let Some(others) = without(pack, class, &support.shot)
-        {
-            let others = segmenter(&others?)?;
-            let row = row_of(&others, name) as u16;
-            let labels = self::labels(&others, support);
-            let iou = iou(&labels, &truth, row);
-            leave_one_out.push(iou);
-            found = Some((where_true(labels.iter().map(|&label| label == row), support.content), iou));
-        }
-        if pictures.len() < SupportCheck::SHOWN {
-            let mask = where_true(truth.iter().copied(), support.content);
-            let (name, image) = (support.shot.image.clone(), support.image.clone());
-            pictures.push(SupportPicture { name, image, mask, found });
-        }
+impl<'a> Checker<'a> {
+    pub fn new(
+        model: &'a Model,
+        pack: &'a ClassPack,
+        usage: &'a Usage,
+        leaves_one_out: bool,
+    ) -> Result<Self, RegisterError> {
+        let whole = segmenter(model, pack, usage)?;
+        let means = unit(whole.classifier().rows.means());
+        Ok(Self { model, pack, usage, leaves_one_out, whole, means })
     }
-    taken[row] = 0;
-    let most = (0..taken.len()).max_by_key(|&row| (taken[row], usize::MAX - row));
-    let taken = most
-        .filter(|&row| taken[row] > 0)
-        .map(|row| (whole.classes().rows()[row].name.clone(), 100.0 * taken[row] as f64 / own.max(1) as f64));
-    Ok(SupportCheck { nearest, leave_one_out, taken, pictures })
+
+    /// Looks at supports of the class `name`.
+    pub fn check(&self, name: &str, supports: &[SeenSupport]) -> Result<SupportCheck, RegisterError> {
+        let Self { model, pack, usage, leaves_one_out, whole, means } = self;
+        let class = pack.class(name)?;
+        let row = row_of(whole, name);
+        let nearest = nearest(means, whole.classifier(), row);
+
+        let mut taken = vec![0u64; whole.classes().rows().len()];
+        let mut own = 0u64;
+        let mut leave_one_out = Vec::new();
+        let mut pictures = Vec::new();
+        for support in supports {
+            let (labels, truth) = (labels(whole, support), truth(support));
+            let mut found = None;
+            for (&label, _) in labels.iter().zip(&truth).filter(|(_, is_own)| **is_own) {
+                taken[usize::from(label)] += 1;
+                own += 1;
+            }
+            if *leaves_one_out
+                && class.shots.len() > 1
+                && !support.is_weak
+                && let Some(others) = without(pack, class, &support.shot)
+            {
+                let others = segmenter(model, &others?, usage)?;
+                let row = row_of(&others, name) as u16;
+                let labels = self::labels(&others, support);
+                let iou = iou(&labels, &truth, row);
+                leave_one_out.push(iou);
+                found = Some((where_true(labels.iter().map(|&label| label == row), support.content), iou));
+            }
+            if pictures.len() < SupportCheck::SHOWN {
+                let mask = where_true(truth.iter().copied(), support.content);
+                let (name, image) = (support.shot.image.clone(), support.image.clone());
+                pictures.push(SupportPicture { name, image, mask, found });
+            }
+        }
+        taken[row] = 0;
+        let most = (0..taken.len()).max_by_key(|&row| (taken[row], usize::MAX - row));
+        let taken = most.filter(|&row| taken[row] > 0).map(|row| {
+            (whole.classes().rows()[row].name.clone(), 100.0 * taken[row] as f64 / own.max(1) as f64)
+        });
+        Ok(SupportCheck { nearest, leave_one_out, taken, pictures })
+    }
+}
+
+fn segmenter(model: &Model, pack: &ClassPack, usage: &Usage) -> Result<Segmenter, RegisterError> {
+    Ok(Segmenter::with_classifier(model, pack.classifier(model, usage)?, usage.clone()))
 }
 
 /// A map with row 1 where it is true.
@@ -135,10 +157,10 @@ fn row_of(segmenter: &Segmenter, name: &str) -> usize {
     segmenter.classes().rows().iter().position(|class| class.name == name).expect("the class is in the pack")
 }
 
-fn nearest(classifier: &Classifier, row: usize) -> Vec<(String, f32)> {
-    let rows = unit(classifier.rows.means());
+fn nearest(rows: &Tensor<2>, classifier: &Classifier, row: usize) -> Vec<(String, f32)> {
     let own = rows.clone().slice_dim(0, row..row + 1);
-    let cosines: Vec<f32> = rows.matmul(own.transpose()).try_into_vec_as().expect("prototypes are f32");
+    let cosines: Vec<f32> =
+        rows.clone().matmul(own.transpose()).try_into_vec_as().expect("prototypes are f32");
     let names = classifier.classes.rows().iter().map(|class| class.name.clone());
     let mut others: Vec<(String, f32)> =
         names.zip(cosines).enumerate().filter(|(other, _)| *other != row).map(|(_, near)| near).collect();

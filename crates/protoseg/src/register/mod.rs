@@ -13,7 +13,11 @@ pub use check::SupportPicture;
 pub use report::{ClassReport, Near};
 pub use supports::SupportSet;
 
-use self::{check::SeenSupport, remarks::Remarks, supports::ClassSources};
+use self::{
+    check::{Checker, SeenSupport},
+    remarks::Remarks,
+    supports::ClassSources,
+};
 use crate::{
     class_pack::{ClassPack, PackClass, PackError, Shot},
     method::{Rows, Usage, support_sums::SupportSums},
@@ -170,6 +174,8 @@ impl Learned {
 const PICTURE: usize = 240;
 /// Features of this many supports are kept in memory for the check; for more, they are computed again.
 const KEPT: usize = 64;
+/// Up to this many supports in all are predicted from one another. Of more, only the first of each class is looked at again.
+const CHECKED: usize = 1000;
 
 impl Registration {
     /// As the model was made; a class that is already in the pack is refused. Unlabelled pixels are background if the
@@ -241,13 +247,21 @@ impl Registration {
         }
         progress(RegisterStage::Looking, total, total);
         let count = set.classes().len();
+        let checker = Checker::new(model, &new, &self.usage, total <= CHECKED)?;
         let mut reports = Vec::new();
-        for (place, (class, (mut seen, remarks))) in set.classes().iter().zip(seen).enumerate() {
+        for (place, (class, (mut seen, mut remarks))) in set.classes().iter().zip(seen).enumerate() {
             progress(RegisterStage::Checking, place, count);
-            for index in seen.len()..class.len() {
+            let wanted = if total <= CHECKED { class.len() } else { 1 };
+            seen.truncate(wanted);
+            for index in seen.len()..wanted {
                 seen.push(self.look(model, &class.load(index, model, self.rest)?)?);
             }
-            let check = check::check_supports(model, &new, class.name(), &seen, &self.usage)?;
+            if wanted < class.len() {
+                remarks
+                    .notes
+                    .push(format!("with {total} supports in all, they are not predicted from one another"));
+            }
+            let check = checker.check(class.name(), &seen)?;
             reports.push(ClassReport::new(new.class(class.name())?, check, remarks));
         }
         progress(RegisterStage::Checking, count, count);

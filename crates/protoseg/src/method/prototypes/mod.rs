@@ -25,8 +25,8 @@ use burn::{
     tensor::{Device, Tensor, TensorData},
 };
 use protoseg_core::{IGNORE, RowMap};
+use protoseg_kernels::channels_last::{Panels, best_rows, transpose, unit_pixels};
 use rand::Rng;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use self::{
@@ -44,6 +44,8 @@ use crate::{config::ConfigError, network::Network};
 
 /// What a cosine is multiplied by before the softmax.
 const SCALE: f32 = 20.0;
+/// The same in a product with a head that knows a background: the head tells the background better than its prototypes do.
+const PRODUCT_SCALE: f32 = 10.0;
 /// Groups of pixels that a support of a model without base classes is remembered by: of its class, and of the rest.
 const OWN_GROUPS: usize = 3;
 /// Coarse maps know what a thing is, fine ones where: this much each counts in a model without base classes. Ten classes
@@ -247,6 +249,24 @@ impl PrototypesWeights {
             _ => rows,
         }
     }
+
+    /// The pixels of features `[batch, d, h, w]` in the space they are compared in, `[batch * h * w, d]`, each of unit
+    /// length.
+    fn unit_pixels(&self, features: Tensor<4>, whitened: bool) -> Vec<f32> {
+        let [_, dim, height, width] = features.dims();
+        let values: Vec<f32> = features.try_into_vec_as().expect("features are f32");
+        let mut pixels = transposed(&values, dim * height * width, height * width);
+        let vector = |tensor: Tensor<2>| -> Vec<f32> { tensor.try_into_vec_as().expect("weights are f32") };
+        match (&self.whitening, &self.emphasis) {
+            (Some(whitening), _) if whitened => {
+                pixels = whitening.apply_to(&pixels);
+                unit_pixels(&mut pixels, dim, None);
+            }
+            (_, Some(emphasis)) => unit_pixels(&mut pixels, dim, Some(&vector(emphasis.val()))),
+            _ => unit_pixels(&mut pixels, dim, None),
+        }
+        pixels
+    }
 }
 
 impl PrototypeUsage {
@@ -258,6 +278,14 @@ impl PrototypeUsage {
     /// Answering like this, if the model can.
     pub fn with_answer(self, answer: Answer) -> Option<Self> {
         self.settings.has(answer).then_some(Self { answer, ..self })
+    }
+
+    /// What a cosine is multiplied by.
+    fn scale(&self) -> f32 {
+        match self.answer {
+            Answer::Product if self.settings.has_background => PRODUCT_SCALE,
+            _ => SCALE,
+        }
     }
 
     fn is_whitened(&self) -> bool {
@@ -356,12 +384,9 @@ impl PrototypeUsage {
 
     /// What of features `[batch, d, h, w]` every classifier of this usage needs.
     pub(super) fn look(&self, weights: &PrototypesWeights, features: Tensor<4>) -> Looked {
-        let [batch, dim, height, width] = features.dims();
+        let [batch, _, height, width] = features.dims();
         let head = self.head(weights).map(|(_, head)| head.features(features.clone()));
-        let pixels = (self.answer != Answer::Head).then(|| {
-            let pixels = features.swap_dims(1, 2).swap_dims(2, 3).reshape([batch * height * width, dim]);
-            unit(weights.space(pixels, self.is_whitened()))
-        });
+        let pixels = (self.answer != Answer::Head).then(|| weights.unit_pixels(features, self.is_whitened()));
         Looked { size: [batch, height, width], pixels, head }
     }
 
@@ -377,7 +402,9 @@ impl PrototypeUsage {
         let parts = self.head(weights).zip(rows.head.clone()).zip(looked.head.clone());
         let head =
             parts.map(|(((usage, head), rows), features)| usage.score(&head.capl, n_base, rows, features));
-        let cosines = looked.pixels.clone().map(|pixels| cosines(pixels, looked.size, rows));
+        let device = weights.base.val().device();
+        let cosines =
+            looked.pixels.as_ref().map(|pixels| cosines(pixels, looked.size, rows, self.scale(), &device));
         match (head, cosines) {
             (Some(head), Some(cosines)) => head + cosines,
             (Some(scores), None) | (None, Some(scores)) => scores,
@@ -392,32 +419,38 @@ pub struct Looked {
     /// Batch, height and width of the grid.
     size: [usize; 3],
     /// In the space that they are compared in, at unit length, `[positions, d]`; not for the head alone.
-    pixels: Option<Tensor<2>>,
+    pixels: Option<Vec<f32>>,
     /// The head's features, if it takes part.
     head: Option<Tensor<4>>,
 }
 
-/// Scores `[batch, classes, h, w]`: [`SCALE`] times the cosine with the class's best row.
-fn cosines(pixels: Tensor<2>, [batch, height, width]: [usize; 3], rows: &Rows) -> Tensor<4> {
-    let device = pixels.device();
-    let cosines = pixels.matmul(rows.vectors.clone().transpose());
-    let cosines: Vec<f32> = cosines.try_into_vec_as().expect("features are f32");
-    let (classes, count) = (rows.n_classes(), rows.owners.len());
-    let mut scores = vec![0.0; batch * height * width * classes];
-    let lines = cosines.par_chunks(count * width);
-    scores.par_chunks_mut(classes * width).zip(lines).for_each(|(scores, cosines)| {
-        for (scores, cosines) in scores.chunks_exact_mut(classes).zip(cosines.chunks_exact(count)) {
-            scores.fill(-1.0f32);
-            for (&owner, &cosine) in rows.owners.iter().zip(cosines) {
-                let best = &mut scores[usize::from(owner)];
-                *best = best.max(cosine);
-            }
-            scores.iter_mut().for_each(|score| *score *= SCALE);
-        }
-    });
-    let scores = TensorData::new(scores, [batch, height * width, classes]);
-    let scores = Tensor::<3>::from_data(scores, &device).swap_dims(1, 2);
-    scores.reshape([batch, classes, height, width])
+/// Scores `[batch, classes, h, w]`: `scale` times the cosine with the class's best row.
+fn cosines(
+    pixels: &[f32],
+    [batch, height, width]: [usize; 3],
+    rows: &Rows,
+    scale: f32,
+    device: &Device,
+) -> Tensor<4> {
+    let [count, dim] = rows.vectors.dims();
+    let vectors: Vec<f32> = rows.vectors.clone().try_into_vec_as().expect("prototypes are f32");
+    let panels = Panels::new(dim, count, |channel, row| vectors[row * dim + channel]);
+    let mut ends = vec![0; rows.n_classes()];
+    rows.owners.iter().enumerate().for_each(|(row, &owner)| ends[usize::from(owner)] = row + 1);
+    // A class may have no row: all of the background's may have stepped back.
+    (1..ends.len()).for_each(|class| ends[class] = ends[class].max(ends[class - 1]));
+    let scores = best_rows(pixels, &panels, &ends, scale);
+    let classes = ends.len();
+    let scores = transposed(&scores, height * width * classes, classes);
+    Tensor::from_data(TensorData::new(scores, [batch, classes, height, width]), device)
+}
+
+/// The matrix of every image, of `length` values in rows of `columns`, with rows and columns exchanged.
+fn transposed(images: &[f32], length: usize, columns: usize) -> Vec<f32> {
+    let mut images = images.chunks_exact(length.max(1)).map(|image| transpose(image, columns));
+    let mut all = images.next().unwrap_or_default();
+    images.for_each(|image| all.extend_from_slice(&image));
+    all
 }
 
 /// Features of one image, pixel by pixel, with their labels.

@@ -8,6 +8,7 @@ use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor, TensorData},
 };
+use protoseg_kernels::channels_last::{Finish, Panels, lanes, multiply};
 
 /// g and L.
 #[derive(Module, Debug)]
@@ -47,6 +48,19 @@ impl Whitening {
     /// `[n, d]` -> `[n, d]`, not of unit length.
     pub fn apply(&self, rows: Tensor<2>) -> Tensor<2> {
         (rows - self.centre.val()).matmul(self.matrix.val())
+    }
+
+    /// The same of many rows, by a kernel.
+    pub(super) fn apply_to(&self, rows: &[f32]) -> Vec<f32> {
+        let values = |tensor: Tensor<2>| -> Vec<f32> { tensor.try_into_vec_as().expect("weights are f32") };
+        let (centre, matrix) = (self.centre.val(), values(self.matrix.val()));
+        let dim = centre.dims()[1];
+        let panels = Panels::new(dim, dim, |row, column| matrix[row * dim + column]);
+        let moved: Vec<f32> = values(centre.neg().matmul(self.matrix.val()));
+        let bias = lanes(&moved);
+        let mut out = vec![0.0; rows.len()];
+        multiply(rows, &panels, Finish { bias: Some(&bias), ..Finish::default() }, &mut out, dim);
+        out
     }
 }
 
@@ -129,5 +143,6 @@ mod tests {
         let rows = Tensor::<2>::from_floats([[3.0, 2.0]], &cpu());
         let out: Vec<f32> = whitening.apply(rows).try_into_vec_as().unwrap();
         assert_close("whitened", &out, &[1.0, 2.0], 1e-6);
+        assert_close("by the kernel", &whitening.apply_to(&[3.0, 2.0]), &[1.0, 2.0], 1e-6);
     }
 }
