@@ -6,8 +6,8 @@ usage: python predict_folder.py --photos DIR --pack my.pack
        python predict_folder.py --photos DIR --supports a.jpg:a.png b.jpg:b.png        makes a pack of one class
        needs cargo build --release --workspace; PROTOSEG names another binary than the one of this tree
 
-The Python side runs in two ways: the network on 2 threads, and 2 more that read and write beside it; or 2 photos at a time,
-each from file to files on a thread of its own. The three take turns. Times are of whole processes, start included. Photos of
+The Python side runs in three ways: a plain loop, with the network on 2 threads; the same with 2 more threads that read and
+write beside it; or 2 photos at a time, each from file to files on a thread of its own. The four take turns. Times are of whole processes, start included. Photos of
 another size are resized, those of nearly the same shape first, and repeated if they are too few.
 """
 import argparse
@@ -31,7 +31,7 @@ THREADS, SIZE, CANVAS, MULTIPLE, THUMBNAIL = 2, (500, 375), 480, 32, 320
 COLORS = [(18, 160, 233), (233, 180, 86), (115, 158, 0), (66, 228, 240), (178, 114, 0), (0, 94, 213), (167, 121, 204)]  # BGR
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OURS = os.environ.get("PROTOSEG", ROOT / "target/release/protoseg")
-PEERS = ["Python", "Python, 2 at a time"]
+PEERS = ["Python, a loop", "Python, pipelined", "Python, 2 at a time"]
 
 
 # ---- the network with the rows of a pack, as an ONNX file
@@ -167,6 +167,14 @@ class Predictor:
         page = f"<!doctype html><meta charset=utf-8><title>predictions</title>{''.join(cards)}"
         (self.out / "index.html").write_text(page, encoding="utf-8")
 
+    def whole(self, path):
+        photo, blob = self.read(path)
+        return self.write(path, photo, self.score(blob))
+
+    def in_turn(self, paths):
+        """One photo after the other."""
+        self.page([self.whole(path) for path in paths])
+
     def beside(self, paths):
         """The network on this thread; photos are read and written beside it, a few at a time."""
         with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
@@ -182,12 +190,8 @@ class Predictor:
 
     def at_a_time(self, paths):
         """Each photo on one thread."""
-        def whole(path):
-            photo, blob = self.read(path)
-            return self.write(path, photo, self.score(blob))
-
         with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
-            self.page(list(pool.map(whole, paths)))
+            self.page(list(pool.map(self.whole, paths)))
 
 
 def worker(args):
@@ -199,11 +203,11 @@ def worker(args):
     import memory
 
     cv2.setNumThreads(1)
-    is_beside = args.worker == PEERS[0]
-    net = Predictor(str(args.folder / "net.onnx"), json.loads((args.folder / "names.json").read_text()), args.out, THREADS if is_beside else 1)
+    threads = 1 if args.worker == PEERS[2] else THREADS
+    net = Predictor(str(args.folder / "net.onnx"), json.loads((args.folder / "names.json").read_text()), args.out, threads)
     paths = sorted((args.folder / "photos").iterdir())
     start = time.perf_counter() - started
-    (net.beside if is_beside else net.at_a_time)(paths)
+    dict(zip(PEERS, [net.in_turn, net.beside, net.at_a_time]))[args.worker](paths)
     print(json.dumps({"start": start, "peak_memory": memory.peak()}))
 
 

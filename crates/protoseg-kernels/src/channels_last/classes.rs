@@ -67,7 +67,13 @@ fn square_sum(values: &[f32]) -> f32 {
 mod tests {
     use super::*;
     use crate::reference;
-    use protoseg_testing::assert_close;
+
+    #[track_caller]
+    fn assert_close(what: &str, got: &[f32], expected: &[f32], tolerance: f32) {
+        assert_eq!(got.len(), expected.len(), "{what}");
+        let is_close = |(a, b): (&f32, &f32)| (a - b).abs() <= tolerance;
+        assert!(got.iter().zip(expected).all(is_close), "{what}: {got:?}, expected {expected:?}");
+    }
 
     fn noise(count: usize) -> Vec<f32> {
         (0..count).map(|i| ((i * 7919 + 13) % 1009) as f32 / 500.0 - 1.0).collect()
