@@ -142,7 +142,10 @@ fn make_plan(args: &Train) -> Result<Plan> {
     let mut plan = match (&args.config, &args.set.task, &args.set.method) {
         (Some(path), ..) => Plan::read(path)?,
         (None, Some(task), Some(method)) if task == "fs-seg" => published_plan(method, &args.set)?,
-        _ if args.set.freeze.is_some() => Plan::parse(HEAD, Path::new("recipes/head.toml"))?,
+        _ if args.set.freeze.is_some() => {
+            let plan = Plan::parse(HEAD, Path::new("recipes/head.toml"))?;
+            Plan { data: DataPlan::default(), ..plan }
+        }
         _ => Plan::default(),
     };
     set_flags(&mut plan, &args.set)?;

@@ -21,7 +21,7 @@ fn number(report: &Value, key: &str) -> f64 {
 fn every_bench_gives_medians_and_memory() {
     let inference = bench("inference --arch fcn10 --size 65 --runs 3 --classes 40");
     let train = bench("train --arch fcn10 --size 33 --batch 2 --runs 2");
-    let register = bench("register --arch pspnet10 --size 65 --classes 2 --shots 2");
+    let register = bench("register --arch pspnet10 --size 65 --classes 2 --shots 2 --image 40");
     for (name, report) in [("inference", &inference), ("train", &train), ("register", &register)] {
         assert_eq!(report["schema"], "protoseg.bench/1");
         assert_eq!(report["bench"], name);
@@ -30,10 +30,11 @@ fn every_bench_gives_medians_and_memory() {
         assert!(number(report, "peak_memory_bytes") > 1e6);
         assert!(number(report, "threads") >= 1.0);
     }
-    assert_eq!([&inference["runs"], &train["runs"], &register["runs"]], [3, 2, 4]);
+    assert_eq!([&inference["runs"], &train["runs"], &register["runs"]], [3, 2, 10]);
     let parts = ["features_ms", "scores_ms", "labels_ms"].map(|part| number(&inference, part));
     assert!(parts.iter().all(|&ms| ms > 0.0), "{inference}");
     assert!(number(&train, "images_per_second") > 0.0 && number(&register, "bank_ms") > 0.0);
+    assert!(number(&register, "whole_s") > 0.0);
 }
 
 #[test]

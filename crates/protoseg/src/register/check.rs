@@ -57,8 +57,8 @@ pub struct SeenSupport {
     pub labels: RowMap,
     /// Width and height of the picture on the canvas.
     pub content: (usize, usize),
-    /// The picture, small.
-    pub image: Image,
+    /// The picture, small, if it is to be looked at.
+    pub picture: Option<Image>,
     /// What the pack keeps of it.
     pub shot: Shot,
     /// Whether its labels say only roughly where the class is, so that predictions cannot be compared with them.
@@ -120,9 +120,11 @@ impl<'a> Checker<'a> {
                 leave_one_out.push(iou);
                 found = Some((where_true(labels.iter().map(|&label| label == row), support.content), iou));
             }
-            if pictures.len() < SupportCheck::SHOWN {
+            if pictures.len() < SupportCheck::SHOWN
+                && let Some(image) = support.picture.clone()
+            {
                 let mask = where_true(truth.iter().copied(), support.content);
-                let (name, image) = (support.shot.image.clone(), support.image.clone());
+                let name = support.shot.image.clone();
                 pictures.push(SupportPicture { name, image, mask, found });
             }
         }

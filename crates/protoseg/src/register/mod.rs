@@ -8,6 +8,7 @@ mod supports;
 use burn::tensor::Tensor;
 use protoseg_core::{ClassError, Classes, RowMap, SUPPORT_ROW};
 use protoseg_data::{DataError, Support, fit_image};
+use rayon::prelude::*;
 
 pub use check::SupportPicture;
 pub use report::{ClassReport, Near};
@@ -174,7 +175,8 @@ impl Learned {
 const PICTURE: usize = 240;
 /// Features of this many supports are kept in memory for the check; for more, they are computed again.
 const KEPT: usize = 64;
-/// Up to this many supports in all are predicted from one another. Of more, only the first of each class is looked at again.
+/// Up to this many supports in all are predicted from one another, and drawn. Of more, only the first of each class is
+/// looked at again.
 const CHECKED: usize = 1000;
 
 impl Registration {
@@ -230,16 +232,25 @@ impl Registration {
         let mut seen: Vec<(Vec<SeenSupport>, Remarks)> = Vec::new();
         for (class, before) in set.classes().iter().zip(kept_classes) {
             let mut learned = Learned::new(class);
-            for index in 0..class.len() {
+            let indices: Vec<usize> = (0..class.len()).collect();
+            // As many at a time as there are threads: supports share nothing.
+            for part in indices.chunks(rayon::current_num_threads()) {
                 progress(RegisterStage::Looking, done, total);
-                let support = class.load(index, model, self.rest)?;
-                learned.remarks.look(&support);
-                let support = self.look(model, &support)?;
-                learned.shots.push(support.shot.clone());
-                if done < KEPT {
-                    learned.kept.push(support);
+                let look = |&index: &usize| -> Result<_, RegisterError> {
+                    let support = class.load(index, model, self.rest)?;
+                    let seen = self.look(model, &support, total <= CHECKED)?;
+                    Ok((support, seen))
+                };
+                let looked: Vec<Result<_, RegisterError>> = part.par_iter().map(look).collect();
+                for looked in looked {
+                    let (support, seen) = looked?;
+                    learned.remarks.look(&support);
+                    learned.shots.push(seen.shot.clone());
+                    if done < KEPT {
+                        learned.kept.push(seen);
+                    }
+                    done += 1;
                 }
-                done += 1;
             }
             let (class, kept, remarks) = learned.finish(before);
             new.add(class)?;
@@ -248,21 +259,29 @@ impl Registration {
         progress(RegisterStage::Looking, total, total);
         let count = set.classes().len();
         let checker = Checker::new(model, &new, &self.usage, total <= CHECKED)?;
-        let mut reports = Vec::new();
-        for (place, (class, (mut seen, mut remarks))) in set.classes().iter().zip(seen).enumerate() {
-            progress(RegisterStage::Checking, place, count);
+        let check = |(class, (mut seen, mut remarks)): (&ClassSources, (Vec<SeenSupport>, Remarks))| {
             let wanted = if total <= CHECKED { class.len() } else { 1 };
             seen.truncate(wanted);
             for index in seen.len()..wanted {
-                seen.push(self.look(model, &class.load(index, model, self.rest)?)?);
+                let support = class.load(index, model, self.rest)?;
+                seen.push(self.look(model, &support, total <= CHECKED)?);
             }
             if wanted < class.len() {
-                remarks
-                    .notes
-                    .push(format!("with {total} supports in all, they are not predicted from one another"));
+                let note = format!("with {total} supports in all, they are not predicted from one another");
+                remarks.notes.push(note);
             }
             let check = checker.check(class.name(), &seen)?;
-            reports.push(ClassReport::new(new.class(class.name())?, check, remarks));
+            Ok::<_, RegisterError>(ClassReport::new(new.class(class.name())?, check, remarks))
+        };
+        let mut reports = Vec::new();
+        let mut classes = set.classes().iter().zip(seen);
+        while reports.len() < count {
+            progress(RegisterStage::Checking, reports.len(), count);
+            let part: Vec<_> = classes.by_ref().take(rayon::current_num_threads()).collect();
+            let checked: Vec<Result<_, RegisterError>> = part.into_par_iter().map(check).collect();
+            for report in checked {
+                reports.push(report?);
+            }
         }
         progress(RegisterStage::Checking, count, count);
         *pack = new;
@@ -297,8 +316,13 @@ impl Registration {
         Ok((room, kept))
     }
 
-    /// Features and sums of a support.
-    fn look(&self, model: &Model, support: &Support) -> Result<SeenSupport, RegisterError> {
+    /// Features and sums of a support, and a small picture of it if one is wanted.
+    fn look(
+        &self,
+        model: &Model,
+        support: &Support,
+        with_picture: bool,
+    ) -> Result<SeenSupport, RegisterError> {
         let (image, preprocess) = (support.image(), model.preprocess());
         let content = preprocess.content(image.width, image.height);
         let labels = preprocess.label(support.labels());
@@ -310,8 +334,8 @@ impl Registration {
                 pixels: support.pixels(),
                 size: preprocess.size,
             })?;
-        let image = fit_image(image.clone(), PICTURE);
-        Ok(SeenSupport { features, labels, content, image, shot, is_weak: support.is_weak() })
+        let picture = with_picture.then(|| fit_image(image.clone(), PICTURE));
+        Ok(SeenSupport { features, labels, content, picture, shot, is_weak: support.is_weak() })
     }
 }
 
