@@ -94,9 +94,9 @@ pub struct New {
     /// Labelled photos whose background becomes the model's background, without --data [default: built-in scenes]
     #[arg(long, value_name = "DIR|NAME|TOML", conflicts_with = "data")]
     pub background: Vec<String>,
-    /// Number of background rows made of them
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with = "data")]
-    pub background_rows: u32,
+    /// Number of prototypes of the background [default: 32 with --data, else 512]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub background_rows: Option<u32>,
     /// Longer side that images are resized to [default: 480]
     #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(32..=2048))]
     pub size: Option<u32>,

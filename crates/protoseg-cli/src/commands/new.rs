@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use protoseg::{
     core::NovelPixels,
     device::cpu,
+    from_encoder::BACKGROUND_ROWS,
     model::Model,
     train::{HeadPlan, HeadProgress},
 };
@@ -14,6 +15,9 @@ use crate::{
     cli::New,
     output::{self, progress::Bar},
 };
+
+/// Rows of a bank, unless a flag says otherwise.
+const BANK_ROWS: usize = 512;
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -39,7 +43,9 @@ pub fn run(args: &New) -> Result<()> {
         Some(data) => {
             let benchmark = Benchmark::open(data, args.root.as_deref())?;
             let rule = novel_pixels(args, &benchmark)?;
-            let model = bare.with_base(&benchmark, args.fold, rule, &|done, total| bar.show(done, total))?;
+            let rows = args.background_rows.map_or(BACKGROUND_ROWS, |rows| rows as usize);
+            let progress = |done, total| bar.show(done, total);
+            let model = bare.with_base(&benchmark, args.fold, rule, rows, &progress)?;
             if args.head { with_head(&model, &benchmark, args)? } else { model }
         }
         // The box has its bank already.
@@ -51,7 +57,8 @@ pub fn run(args: &New) -> Result<()> {
                 .iter()
                 .map(|source| Ok(Benchmark::open(source, args.root.as_deref())?))
                 .collect::<Result<Vec<_>>>()?;
-            bare.with_bank(&sources, args.background_rows as usize, &|done, total| bar.show(done, total))?
+            let rows = args.background_rows.map_or(BANK_ROWS, |rows| rows as usize);
+            bare.with_bank(&sources, rows, &|done, total| bar.show(done, total))?
         }
     };
     drop(bar);

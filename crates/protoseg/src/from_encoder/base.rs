@@ -20,23 +20,24 @@ use crate::{
 
 /// The share of the mean variance that is added to every direction. From 1 to 3 it hardly matters; 0.1 is too little.
 const SHRINKAGE: f64 = 3.0;
-/// Prototypes of a background: one mean is too few for everything that it may be.
-const BACKGROUND_ROWS: usize = 32;
+/// Prototypes of a background, by default: one mean is too few for everything that it may be.
+pub const BACKGROUND_ROWS: usize = 32;
 
 impl Model {
     /// The same encoder with the base classes of a fold, from one pass over the training images that the rule
-    /// `novel_pixels` keeps.
+    /// `novel_pixels` keeps. A background gets up to `background_rows` prototypes, usually [`BACKGROUND_ROWS`].
     pub fn with_base(
         &self,
         benchmark: &Benchmark,
         fold: usize,
         novel_pixels: NovelPixels,
+        background_rows: usize,
         progress: Progress<'_>,
     ) -> Result<Self, FromEncoderError> {
         let dataset = benchmark.dataset.as_ref();
         let stats = scan(dataset, &benchmark.train)?;
         let images = stats.for_base_training(dataset.classes(), benchmark.fold(fold)?, novel_pixels);
-        self.with_base_of(benchmark, fold, novel_pixels, &images, progress)
+        self.with_base_of(benchmark, fold, novel_pixels, background_rows, &images, progress)
     }
 
     /// The same from these images, which the rule keeps.
@@ -45,6 +46,7 @@ impl Model {
         benchmark: &Benchmark,
         fold: usize,
         novel_pixels: NovelPixels,
+        background_rows: usize,
         images: &[usize],
         progress: Progress<'_>,
     ) -> Result<Self, FromEncoderError> {
@@ -83,7 +85,7 @@ impl Model {
         let mut base: Vec<f32> = moments.means().iter().map(|&value| value as f32).collect();
         let mut base_rows = vec![1; n_base];
         if has_background {
-            let rows = background_rows(&background, dim, &whitening);
+            let rows = rows_of_background(&background, dim, background_rows, &whitening);
             base_rows[0] = rows.len() / dim;
             base.splice(..dim, rows);
         }
@@ -134,11 +136,11 @@ impl Model {
 }
 
 /// Means of groups of background pixels that are similar in the whitened space, `[rows, dim]`.
-fn background_rows(points: &[f32], dim: usize, whitening: &Whitening) -> Vec<f32> {
+fn rows_of_background(points: &[f32], dim: usize, rows: usize, whitening: &Whitening) -> Vec<f32> {
     let count = points.len() / dim;
     let device = whitening.matrix.val().device();
-    let rows = Tensor::<2>::from_data(TensorData::new(points.to_vec(), [count, dim]), &device);
-    let whitened = unit(whitening.apply(rows));
+    let pixels = Tensor::<2>::from_data(TensorData::new(points.to_vec(), [count, dim]), &device);
+    let whitened = unit(whitening.apply(pixels));
     let whitened: Vec<f32> = whitened.try_into_vec_as().expect("features are f32");
-    group_means(points, &whitened, dim, BACKGROUND_ROWS)
+    group_means(points, &whitened, dim, rows)
 }

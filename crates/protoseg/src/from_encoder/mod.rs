@@ -9,6 +9,7 @@ mod bank;
 mod base;
 mod feature_cache;
 
+pub use base::BACKGROUND_ROWS;
 pub(crate) use feature_cache::FeatureCache;
 
 use std::path::{Path, PathBuf};

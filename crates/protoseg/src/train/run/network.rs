@@ -6,6 +6,7 @@ use protoseg_data::Benchmark;
 
 use crate::{
     config::NetworkConfig,
+    from_encoder::BACKGROUND_ROWS,
     method::Method,
     model::{Manifest, Model, Training},
     network::Network,
@@ -32,7 +33,8 @@ pub fn build_frozen(
         Some(size) => bare.with_canvas(size)?,
         None => bare,
     };
-    let base = bare.with_base_of(benchmark, plan.data.fold, novel_pixels, images, progress)?;
+    let fold = plan.data.fold;
+    let base = bare.with_base_of(benchmark, fold, novel_pixels, BACKGROUND_ROWS, images, progress)?;
     let head = plan.resolve_head(base.classes().n_base())?;
     let fresh = base.with_fresh_head(head, plan.seed)?;
     let mut manifest = fresh.manifest().clone();
