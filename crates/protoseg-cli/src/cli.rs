@@ -67,8 +67,9 @@ pub struct Demo {
     protoseg new --data msrc --root DIR --fold 0 -o msrc0.safetensors\n  \
     protoseg new --encoder mobilenet_v2.pth --background photos -o mobile.safetensors")]
 pub struct New {
-    /// File of encoder weights: of torchvision, EfficientNet-Lite, MobileNetV2, ... [default: the encoder in the box]
-    #[arg(long, value_name = "FILE")]
+    /// File of encoder weights: of torchvision, EfficientNet-Lite, MobileNetV2, ...; or `efficientnet-lite0`, the encoder
+    /// in the box [default: that one]
+    #[arg(long, value_name = "FILE|NAME")]
     pub encoder: Option<PathBuf>,
     /// Labelled data set whose classes become base classes: a folder, a .toml file or a benchmark's name
     #[arg(long, value_name = "DIR|NAME|TOML")]

@@ -16,6 +16,8 @@ use crate::{
     output::{self, progress::Bar},
 };
 
+/// The name of the encoder in the box, which needs no file.
+const IN_BOX: &str = "efficientnet-lite0";
 /// Rows of a bank, unless a flag says otherwise.
 const BANK_ROWS: usize = 512;
 
@@ -30,9 +32,10 @@ struct Answer<'a> {
 
 pub fn run(args: &New) -> Result<()> {
     output::refuse_overwrite(&args.output, args.force)?;
+    let is_in_box = args.encoder.as_ref().is_none_or(|path| path.as_os_str() == IN_BOX && !path.exists());
     let bare = match &args.encoder {
-        Some(path) => Model::from_encoder(path, &cpu())?,
-        None => Model::builtin(),
+        Some(path) if !is_in_box => Model::from_encoder(path, &cpu())?,
+        _ => Model::builtin(),
     };
     let bare = match args.size {
         Some(size) => bare.with_canvas(size as usize)?,
@@ -49,7 +52,7 @@ pub fn run(args: &New) -> Result<()> {
             if args.head { with_head(&model, &benchmark, args)? } else { model }
         }
         // The box has its bank already.
-        None if args.encoder.is_none() && args.background.is_empty() => bare,
+        None if is_in_box && args.background.is_empty() => bare,
         None => {
             let scenes = ["scenes".to_string()];
             let sources = if args.background.is_empty() { &scenes[..] } else { &args.background[..] };

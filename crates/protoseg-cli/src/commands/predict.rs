@@ -12,7 +12,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::Instant,
@@ -28,7 +28,7 @@ use protoseg_data::{create_dir, picture::read_image, write_atomic};
 use self::{
     inputs::{Inputs, NamedImage, find_images},
     ledger::{Earlier, Ledger, Record, Settings, Source},
-    stages::{Failure, panic_message},
+    stages::{Failure, lock, panic_message},
     summary::{Outcome, Summary},
 };
 use super::usage::{load_model, load_pack, model_name, usage};
@@ -335,10 +335,6 @@ impl Job<'_> {
             ),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads an image. A decoder that panics counts as one that failed.

@@ -112,6 +112,10 @@ fn a_model_of_a_small_data_set_knows_its_base_classes_and_learns_another() {
     let whitened = &rows[1];
     assert!(whitened["base_before"].as_f64().unwrap() > 60.0, "{whitened}");
     assert!(whitened["novel"]["mean"].as_f64().unwrap() > 50.0, "{whitened}");
+    desk.done("new --encoder efficientnet-lite0 --size 96 -o named.safetensors");
+    desk.done("new --size 96 -o unnamed.safetensors");
+    let bytes = |name: &str| fs::read(desk.path(name)).unwrap();
+    assert!(bytes("named.safetensors") == bytes("unnamed.safetensors"), "the encoder in the box has a name");
     let wrong = desk.refused("new --data data --size 96 -o mine.safetensors");
     assert!(wrong.contains("mine.safetensors"), "{wrong}");
     let wrong = desk.refused("predict --model mine.safetensors data/images/6.png --preset balanced -o out");

@@ -2,10 +2,11 @@
 
 use rayon::prelude::*;
 
-use super::panels::{Finish, LANES, Lanes, Panels, multiply};
+use super::{
+    panels::{Finish, LANES, Lanes, Panels, multiply},
+    stages::{TINY, square_sum},
+};
 
-/// Below this, a squared norm counts as this: a pixel of zeros stays one.
-const TINY: f32 = 1e-24;
 /// Pixels whose products are kept at a time: with 550 rows some 2 MB, which the caches hold between product and maximum.
 const BLOCK: usize = 1024;
 
@@ -52,15 +53,6 @@ fn largest(values: &[f32]) -> f32 {
         best.iter_mut().zip(block).for_each(|(best, &value)| *best = larger(*best, value));
     }
     best.iter().chain(rest).copied().fold(-1.0, larger)
-}
-
-fn square_sum(values: &[f32]) -> f32 {
-    let (blocks, rest) = values.as_chunks::<LANES>();
-    let mut sums: Lanes = [0.0; LANES];
-    for block in blocks {
-        sums.iter_mut().zip(block).for_each(|(sum, value)| *sum += value * value);
-    }
-    sums.iter().sum::<f32>() + rest.iter().map(|value| value * value).sum::<f32>()
 }
 
 #[cfg(test)]

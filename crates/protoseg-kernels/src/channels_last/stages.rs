@@ -4,7 +4,7 @@
 use rayon::prelude::*;
 
 /// Below this, a squared norm counts as this: a pixel of zeros stays one.
-const TINY: f32 = 1e-24;
+pub(super) const TINY: f32 = 1e-24;
 
 /// Joins maps `[height, width, channels]`, each with its shape, to `[height, width, all channels]` on the grid of the
 /// first. Smaller maps are resized bilinearly, with the centres of their areas matched (`align_corners = false`).
@@ -84,7 +84,7 @@ fn places(from: usize, to: usize) -> Vec<Place> {
 }
 
 /// Eight sums at a time, so that the compiler can use vectors.
-fn square_sum(values: &[f32]) -> f32 {
+pub(super) fn square_sum(values: &[f32]) -> f32 {
     let (blocks, rest) = values.as_chunks::<8>();
     let mut sums = [0.0f32; 8];
     for block in blocks {
