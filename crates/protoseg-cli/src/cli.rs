@@ -68,7 +68,7 @@ pub struct Demo {
     protoseg new --encoder mobilenet_v2.pth --background photos -o mobile.safetensors")]
 pub struct New {
     /// File of encoder weights: of torchvision, EfficientNet-Lite, MobileNetV2, ...; or `efficientnet-lite0`, the encoder
-    /// in the box [default: that one]
+    /// in the box [default: efficientnet-lite0]
     #[arg(long, value_name = "FILE|NAME")]
     pub encoder: Option<PathBuf>,
     /// Labelled data set whose classes become base classes: a folder, a .toml file or a benchmark's name
@@ -591,7 +591,7 @@ pub enum Bench {
         #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
         runs: u16,
     },
-    /// Register supports: features and sums of each, the classifier of them all, and the whole with its check
+    /// Register supports: features and sums of each, the classifier of them all, and the whole registration with its check
     Register {
         #[command(flatten)]
         what: BenchWhat,
@@ -744,7 +744,7 @@ pub struct TrainFlags {
     /// Keep the encoder's batch-norm as it is in --init
     #[arg(long, help_heading = "Network")]
     pub freeze_batch_norm: bool,
-    /// What stays as it is: `encoder`, that of --init or of the model in the box. Base classes then come from one pass
+    /// Part that is not trained: `encoder`, from --init or from the model in the box. Base classes then come from one pass
     /// over the training images, and a head is trained on features that are computed once: minutes instead of hours
     #[arg(long, value_name = "encoder", help_heading = "Network")]
     pub freeze: Option<String>,

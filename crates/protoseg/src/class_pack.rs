@@ -229,14 +229,15 @@ impl ClassPack {
         Ok(self.classes.remove(place))
     }
 
-    /// Gives a class another name, which is not that of one of the model's own classes.
+    /// Gives a novel class another name, which is not that of one of the model's own classes.
     pub fn rename(&mut self, name: &str, new: &str) -> Result<(), PackError> {
         let place = self.place(name)?;
         if self.classes.iter().enumerate().any(|(other, class)| other != place && class.name == new) {
             return Err(PackError::Twice(new.to_string()));
         }
-        if self.base.iter().any(|base| base == new) {
-            return Err(PackError::BaseName { class: new.to_string() });
+        // Neither does a new class become a refined one, nor the other way round.
+        if let Some(class) = [name, new].into_iter().find(|class| self.refines(class)) {
+            return Err(PackError::BaseName { class: class.to_string() });
         }
         let class = self.classes.remove(place);
         self.add(PackClass { name: new.to_string(), ..class })

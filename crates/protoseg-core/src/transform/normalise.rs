@@ -35,7 +35,7 @@ impl Normalise {
     }
 }
 
-/// Some columns of one row in a square's three planes.
+/// Some columns of one row in a canvas's three planes.
 pub fn planes_row(planes: &mut [f32], width: usize, y: usize, columns: Range<usize>) -> [&mut [f32]; 3] {
     let pixels = planes.len() / 3;
     let (red, rest) = planes.split_at_mut(pixels);

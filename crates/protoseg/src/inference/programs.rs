@@ -8,8 +8,9 @@ use std::{
 use super::Extractor;
 use crate::network::{Network, Section};
 
-/// Programs that are kept. A method needs two or three; each size of input needs its own.
-const KEPT: usize = 8;
+/// Programs that are kept. A method needs two or three; each size of input needs its own, and photos of a folder may have
+/// many shapes.
+const KEPT: usize = 16;
 
 /// What a program is for: a part of the network, and `[height, width, channels]` of its input.
 type Key = (Section, [usize; 3]);
@@ -29,6 +30,10 @@ impl Programs {
         }
         // Not while the list is locked: packing weights shares its loops with other threads, which may want a program.
         let program = Extractor::of(network, section, input).ok().map(Arc::new);
+        // Another thread may have made the same meanwhile.
+        if let Some(program) = self.find(section, input) {
+            return program;
+        }
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if made.len() == KEPT {
             made.pop_front();

@@ -54,15 +54,18 @@ impl Rows {
         self.owners.last().map_or(0, |&last| usize::from(last) + 1)
     }
 
-    /// One vector per class: the mean of its rows, `[classes, d]`.
+    /// One vector per class: the mean of its rows, `[classes, d]`; zeros where it has none.
     pub fn means(&self) -> Tensor<2> {
-        let mut start = 0;
-        let means = self.owners.chunk_by(|a, b| a == b).map(|own| {
-            let rows = self.vectors.clone().slice_dim(0, start..start + own.len());
-            start += own.len();
-            rows.mean_dim(0)
-        });
-        Tensor::cat(means.collect(), 0)
+        let [_, dim] = self.vectors.dims();
+        let mean = |class: usize| {
+            let start = self.owners.partition_point(|&owner| usize::from(owner) < class);
+            let end = self.owners.partition_point(|&owner| usize::from(owner) <= class);
+            match start < end {
+                true => self.vectors.clone().slice_dim(0, start..end).mean_dim(0),
+                false => Tensor::zeros([1, dim], &self.vectors.device()),
+            }
+        };
+        Tensor::cat((0..self.n_classes()).map(mean).collect(), 0)
     }
 }
 

@@ -91,7 +91,11 @@ impl<'a> Checker<'a> {
     }
 
     /// Looks at supports of the class `name`.
-    pub fn check(&self, name: &str, supports: &[SeenSupport]) -> Result<SupportCheck, RegisterError> {
+    pub fn check(
+        &self,
+        name: &str,
+        supports: impl Iterator<Item = Result<SeenSupport, RegisterError>>,
+    ) -> Result<SupportCheck, RegisterError> {
         let Self { model, pack, usage, leaves_one_out, whole, means } = self;
         let class = pack.class(name)?;
         let row = row_of(whole, name);
@@ -102,6 +106,7 @@ impl<'a> Checker<'a> {
         let mut leave_one_out = Vec::new();
         let mut pictures = Vec::new();
         for support in supports {
+            let support = &support?;
             let (labels, truth) = (labels(whole, support), truth(support));
             let mut found = None;
             for (&label, _) in labels.iter().zip(&truth).filter(|(_, is_own)| **is_own) {

@@ -259,18 +259,19 @@ impl Registration {
         progress(RegisterStage::Looking, total, total);
         let count = set.classes().len();
         let checker = Checker::new(model, &new, &self.usage, total <= CHECKED)?;
-        let check = |(class, (mut seen, mut remarks)): (&ClassSources, (Vec<SeenSupport>, Remarks))| {
+        let check = |(class, (seen, mut remarks)): (&ClassSources, (Vec<SeenSupport>, Remarks))| {
             let wanted = if total <= CHECKED { class.len() } else { 1 };
-            seen.truncate(wanted);
-            for index in seen.len()..wanted {
+            // Those that were not kept are looked at one by one: features are large.
+            let again = (seen.len()..wanted).map(|index| {
                 let support = class.load(index, model, self.rest)?;
-                seen.push(self.look(model, &support, total <= CHECKED)?);
-            }
+                self.look(model, &support, total <= CHECKED)
+            });
+            let supports = seen.into_iter().map(Ok).chain(again).take(wanted);
             if wanted < class.len() {
                 let note = format!("with {total} supports in all, they are not predicted from one another");
                 remarks.notes.push(note);
             }
-            let check = checker.check(class.name(), &seen)?;
+            let check = checker.check(class.name(), supports)?;
             Ok::<_, RegisterError>(ClassReport::new(new.class(class.name())?, check, remarks))
         };
         let mut reports = Vec::new();

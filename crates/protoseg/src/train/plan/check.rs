@@ -83,7 +83,7 @@ impl Plan {
         let network = &self.network;
         let own = (&network.encoder, network.decoder, network.stem, network.stride_on);
         if own != (&encoder, decoder, stem, stride_on) {
-            let expected = "left out where it is frozen: it is that of `network.init`, or the one in the box";
+            let expected = "left out if the encoder is frozen: it comes from `network.init`, or from the box";
             return Err(ConfigError::new("network.encoder", network.arch_with("..."), expected));
         }
         Ok(())
