@@ -5,6 +5,7 @@ use protoseg::{
     ClassPack, Image, Model, Segmenter, Support,
     core::{NovelPixels, Protocol},
     evaluate::{Evaluation, SupportSource, evaluate},
+    from_encoder::BACKGROUND_ROWS,
     method::{Usage, prototypes::Answer},
     train::HeadPlan,
 };
@@ -100,7 +101,7 @@ fn one_pass_and_a_short_training_know_the_base_classes_of_scenes() {
     let scenes = Benchmark::open("scenes", None).unwrap();
     let mut few = Benchmark::open("scenes", None).unwrap();
     few.train = "val".to_string();
-    let model = small().with_base(&few, 0, NovelPixels::Drop, 4, &|_, _| ()).unwrap();
+    let model = small().with_base(&few, 0, NovelPixels::Drop, BACKGROUND_ROWS, &|_, _| ()).unwrap();
     assert_eq!((model.classes().n_base(), model.classes().n_novel()), (16, 5));
     let mut plan = HeadPlan::default();
     plan.steps = 120;
