@@ -76,7 +76,7 @@ pub struct EvaluatedImage<'a> {
     /// Its labels.
     pub truth: &'a RowMap,
     /// What each cell made of it, in the order of [`Evaluated::cells`]. Under
-    /// [`Protocol::Reference`](protoseg_core::Protocol::Reference) they are squares, and the image lies at their top
+    /// [`Protocol::Reference`] they are squares, and the image lies at their top
     /// left.
     pub predicted: &'a [RowMap],
     /// What each usage made of it before any class was taught; empty for a system for episodes, and where no class is
