@@ -11,7 +11,7 @@ use protoseg::{
     encoder::{EncoderConfig, ResNetConfig, Stem},
     inference::StepProfile,
     method::{
-        BaseClasses, Encoded, FEW_SHOT_NAMES, Images, Method, Rows, TrainingBatch, capl::Capl, few_shot,
+        BaseClasses, Encoded, FEW_SHOT_NAMES, Images, Method, TrainingBatch, capl::Capl, few_shot,
     },
     model::{Manifest, Model, ModelError, Training},
     register::{Classifier, RegisterError, RegisterStage, Registration, SupportSet},
@@ -110,17 +110,20 @@ pub fn inference(
     let n_base = model.classes().n_base();
     let novel: Vec<String> = (n_base..classes).map(|row| format!("novel {row}")).collect();
     let classes = model.classes().with_novel(&novel)?;
-    let dim = model.config().dim;
-    let normal = Distribution::Normal(0.0, 1.0);
-    let rows = Rows::one_each(Tensor::random([classes.rows().len(), dim], normal, model.device()));
-    let segmenter = Segmenter::with_classifier(model, Classifier { rows, classes }, model.usage()?);
+    let usage = model.usage()?;
+    let mut rows = model.base_classifier(&usage).rows;
+    if !novel.is_empty() {
+        let shape = [novel.len(), rows.vectors.dims()[1]];
+        rows = rows.with_one_each(Tensor::random(shape, Distribution::Normal(0.0, 1.0), model.device()));
+    }
+    let segmenter = Segmenter::with_classifier(model, Classifier { rows, classes }, usage);
     let mut times = InferenceTimes::default();
     for run in 0..=runs {
         let mut now = InferenceTimes::default();
         let started = Instant::now();
         let canvas = now.preprocess.of(|| model.canvas(&image));
-        let features = now.features.of(|| model.canvas_features(canvas));
-        let grid = now.scores.of(|| segmenter.grid(features));
+        let seen = now.features.of(|| segmenter.see(canvas));
+        let grid = now.scores.of(|| segmenter.grid_of(&seen));
         now.labels.of(|| ScoreMap::on_canvas(grid, model.preprocess(), size, size).labels());
         now.total.push(started.elapsed());
         // The first run packs weights and asks for memory.

@@ -9,7 +9,7 @@ pub use crate::graph::cost::Macs;
 
 use crate::{
     config::NetworkConfig,
-    decoder::{Decoder, DecoderShape},
+    decoder::{Decoder, DecoderKind, DecoderShape},
     encoder::Encoder,
     graph::{Graph, Node},
     method::{FeatureShape, Method, MethodWeights},
@@ -113,6 +113,14 @@ impl Network {
         }
     }
 
+    /// The maps that F is joined of, if the decoder does nothing else.
+    pub(crate) fn joined_stages(&self) -> Option<Section> {
+        let Decoder::Stages(_) = self.decoder else { return None };
+        let count = self.encoder.stages().0.len();
+        let first = count.saturating_sub(DecoderKind::STAGES);
+        Some(Section::Maps((first..count).map(Tap::Stage).collect()))
+    }
+
     /// A part of the network by operations of Burn, with gradients where there are any.
     pub(crate) fn run_section(&self, section: &Section, input: Tensor<4>) -> Vec<Tensor<4>> {
         let (graph, outputs) = self.section(section);
@@ -151,7 +159,6 @@ pub(crate) struct Outputs {
 mod tests {
     use super::*;
     use crate::{
-        decoder::DecoderKind,
         device::cpu,
         encoder::{EncoderConfig, ResNetConfig, VggConfig},
         method::capl::Capl,

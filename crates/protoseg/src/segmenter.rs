@@ -152,7 +152,7 @@ impl Segmenter {
         match self.overlap {
             None => {
                 let canvas = prepared.0.unwrap_or_else(|| self.model.canvas(image));
-                let grid = self.grid(self.model.canvas_features(canvas));
+                let grid = self.grid_of(&self.see(canvas));
                 progress(1, 1);
                 ScoreMap::on_canvas(grid, self.model.preprocess(), image.width, image.height)
             }
@@ -166,7 +166,7 @@ impl Segmenter {
         let count = tiling.corners().count();
         let score = |(place, (left, top)): (usize, (usize, usize))| {
             let tile = image.cut(left, top, tiling.width, tiling.height);
-            let grid = self.grid(self.model.features(&tile));
+            let grid = self.grid_of(&self.see(self.model.canvas(&tile)));
             progress(place + 1, count);
             grid
         };
@@ -179,13 +179,23 @@ impl Segmenter {
         self.grid_of(&self.look(features))
     }
 
-    /// What its usage needs of the features (`[1, d, h, w]`): computed once for all segmenters of the same usage.
+    /// What its usage needs of an image on the canvas, `[1, 3, height, width]`: computed once for all segmenters of the
+    /// same usage.
+    pub fn see(&self, canvas: Tensor<4>) -> Seen {
+        let maps = self.usage.compares_stages().then(|| self.model.stage_maps(&canvas)).flatten();
+        maps.map_or_else(|| self.look(self.model.canvas_features(canvas)), Seen::Stages)
+    }
+
+    /// What its usage needs of the features (`[1, d, h, w]`).
     pub(crate) fn look(&self, features: Tensor<4>) -> Seen {
         self.usage.look(self.model.network(), features)
     }
 
-    /// Scores on the grid of what [`Self::look`] has seen.
-    pub(crate) fn grid_of(&self, seen: &Seen) -> ScoreGrid {
+    /// Scores on the grid of what [`Self::see`] or [`Self::look`] has seen.
+    pub fn grid_of(&self, seen: &Seen) -> ScoreGrid {
+        if let Seen::Stages(maps) = seen {
+            return self.usage.score_stages(self.model.network(), &self.classifier.rows, maps);
+        }
         let scores = self.grid_scores(seen);
         let [_, classes, height, width] = scores.dims();
         let scores = transposed(scores.reshape([classes, height * width]));

@@ -13,6 +13,7 @@ mod joined;
 mod lines;
 pub(crate) mod panels;
 mod pool;
+mod stage_rows;
 mod stages;
 mod taps;
 mod transpose;
@@ -23,6 +24,7 @@ pub use enlarge::enlarge;
 pub use joined::JoinedConvs;
 pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
 pub use pool::{MaxPool, average_pool, cells, max_pool};
+pub use stage_rows::StageRows;
 pub use stages::join_stages;
 pub use transpose::transpose;
 

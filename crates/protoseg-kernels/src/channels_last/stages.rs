@@ -40,7 +40,7 @@ struct Stage<'a> {
 }
 
 /// The positions before and after a place along one axis, and the share of the second.
-type Place = (usize, usize, f32);
+pub(super) type Place = (usize, usize, f32);
 
 impl<'a> Stage<'a> {
     fn new(map: &'a [f32], [height, width, channels]: [usize; 3], to: [usize; 2]) -> Self {
@@ -72,7 +72,7 @@ impl<'a> Stage<'a> {
 }
 
 /// Where `to` areas of equal size have their centres on a line of `from` areas.
-fn places(from: usize, to: usize) -> Vec<Place> {
+pub(super) fn places(from: usize, to: usize) -> Vec<Place> {
     let step = from as f64 / to.max(1) as f64;
     let last = from as f64 - 1.0;
     let place = |new: usize| {
@@ -84,6 +84,7 @@ fn places(from: usize, to: usize) -> Vec<Place> {
 }
 
 /// Eight sums at a time, so that the compiler can use vectors.
+#[inline(always)]
 pub(super) fn square_sum(values: &[f32]) -> f32 {
     let (blocks, rest) = values.as_chunks::<8>();
     let mut sums = [0.0f32; 8];

@@ -82,8 +82,7 @@ pub fn evaluate_labelled(
     for (done, &query) in queries.iter().enumerate() {
         progress(done, queries.len());
         let (image, truth) = benchmark.load_rows(query, &remap)?;
-        let features = model.features(&image);
-        let seen = before.look(features);
+        let seen = before.see(model.canvas(&image));
         let predicted = [&before, &after].map(|segmenter| {
             let grid = segmenter.grid_of(&seen);
             ScoreMap::on_canvas(grid, model.preprocess(), image.width, image.height).labels()

@@ -1,7 +1,6 @@
 //! Evaluation of a model that has no base classes: every class of a data set is taught by itself, from a few supports,
 //! and looked for in all images, whether they show it or not.
 
-use burn::tensor::Tensor;
 use protoseg_core::{ClassId, Fold, Image, Protocol, Remap, SUPPORT_ROW, ScoreGrid, Spread, count};
 use protoseg_data::{Benchmark, DataError, Progress, SplitStats, scan};
 use rayon::prelude::*;
@@ -89,7 +88,7 @@ pub fn evaluate_taught(
     for (done, &query) in queries.iter().enumerate() {
         progress(total - queries.len() + done, total);
         let (image, truth) = dataset.load(query)?;
-        look(model, &image, &truth, model.features(&image), query, &mut lessons, dataset.classes().ignore());
+        look(model, &image, &truth, query, &mut lessons, dataset.classes().ignore());
     }
     progress(total, total);
     let row = |&shots: &usize| {
@@ -177,13 +176,12 @@ fn look(
     model: &Model,
     image: &Image,
     truth: &protoseg_core::IdMap,
-    features: Tensor<4>,
     query: usize,
     lessons: &mut [Lesson],
     ignore: &[u16],
 ) {
     let size = protoseg_core::RowMap::new(image.width, image.height, vec![0; image.width * image.height]);
-    let Some(seen) = lessons.first().map(|lesson| lesson.segmenter.look(features)) else { return };
+    let Some(seen) = lessons.first().map(|lesson| lesson.segmenter.see(model.canvas(image))) else { return };
     let grids: Vec<ScoreGrid> = lessons.iter().map(|lesson| lesson.segmenter.grid_of(&seen)).collect();
     lessons.par_iter_mut().zip(grids).filter(|(lesson, _)| !lesson.taught_by.contains(&query)).for_each(
         |(lesson, grid)| {

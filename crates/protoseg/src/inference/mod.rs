@@ -17,6 +17,7 @@ use std::{
 };
 
 use burn::tensor::{Tensor, TensorData};
+use protoseg_kernels::channels_last::transpose;
 
 use crate::network::{Network, Section};
 use program::{Program, Slots};
@@ -91,7 +92,10 @@ impl Extractor {
         let inputs: Vec<f32> = inputs.try_into_vec_as().expect("inputs are f32");
         let mut outputs: Vec<Vec<f32>> = self.program.output_shapes().map(|_| Vec::new()).collect();
         for input in inputs.chunks_exact(inputs.len() / batch) {
-            for (all, one) in outputs.iter_mut().zip(self.run(input, |_, _| ())) {
+            let planes = self.run(input, |_, _| (), |maps| {
+                maps.iter().map(|(map, [.., channels])| transpose(map, *channels)).collect::<Vec<_>>()
+            });
+            for (all, one) in outputs.iter_mut().zip(planes) {
                 if all.is_empty() {
                     *all = one;
                     all.reserve_exact((batch - 1) * all.len());
@@ -107,12 +111,18 @@ impl Extractor {
         outputs.into_iter().zip(shapes).map(tensor).collect()
     }
 
+    /// What `look` makes of the outputs for one input, `[channels, height, width]`. They are `[h, w, d]` here, as the
+    /// kernels leave them.
+    pub(crate) fn look<T>(&self, input: &[f32], look: impl FnOnce(&[(&[f32], [usize; 3])]) -> T) -> T {
+        self.run(input, |_, _| (), look)
+    }
+
     /// What each step of a run takes.
     pub fn profile(&self, image: Tensor<4>) -> Vec<StepProfile> {
         let image: Vec<f32> = image.try_into_vec_as().expect("images are f32");
         let mut steps = Vec::new();
         let mut started = Instant::now();
-        self.run(&image, |step, before| {
+        let watch = |step: &program::Step, before| {
             if before {
                 started = Instant::now();
             } else {
@@ -126,7 +136,8 @@ impl Extractor {
                     time,
                 });
             }
-        });
+        };
+        self.run(&image, watch, |_| ());
         steps
     }
 
@@ -135,11 +146,16 @@ impl Extractor {
         [self.program.weight_bytes(), self.program.slot_bytes()]
     }
 
-    fn run(&self, image: &[f32], watch: impl FnMut(&program::Step, bool)) -> Vec<Vec<f32>> {
+    fn run<T>(
+        &self,
+        image: &[f32],
+        watch: impl FnMut(&program::Step, bool),
+        look: impl FnOnce(&[(&[f32], [usize; 3])]) -> T,
+    ) -> T {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut slots = idle.unwrap_or_else(|| self.program.slots());
-        let features = self.program.run(image, &mut slots, watch);
+        let seen = look(&self.program.run(image, &mut slots, watch));
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
-        features
+        seen
     }
 }

@@ -1,12 +1,15 @@
 //! How a model of a generalized method is used: supports become rows of a classifier, once; then every image is scored
 //! alone.
 
+use std::sync::OnceLock;
+
 use burn::tensor::Tensor;
-use protoseg_core::RowMap;
+use protoseg_core::{RowMap, ScoreGrid};
+use protoseg_kernels::channels_last::StageRows;
 
 use super::{
     capl,
-    prototypes::{Looked, PrototypeUsage},
+    prototypes::{Looked, PrototypeUsage, StageMaps},
     support_sums::SupportSums,
 };
 use crate::network::Network;
@@ -29,6 +32,8 @@ pub enum Seen {
     Features(Tensor<4>),
     /// What prototypes are compared with.
     Prototypes(Looked),
+    /// The maps that features would be joined of.
+    Stages(StageMaps),
 }
 
 /// What the pixels of an image are compared with.
@@ -40,13 +45,36 @@ pub struct Rows {
     pub owners: Vec<u16>,
     /// Rows of a trained head beside them, `[classes, d of the head]`.
     pub head: Option<Tensor<2>>,
+    /// The vectors as [`StageMaps`] are compared with them, packed when they are first needed.
+    pub(super) by_stage: OnceLock<StageRows>,
 }
 
 impl Rows {
+    /// These and one more row for each of some new classes, `[classes, d]`.
+    pub fn with_one_each(&self, more: Tensor<2>) -> Self {
+        let first = self.n_classes() as u16;
+        let owners = self.owners.iter().copied().chain(first..first + more.dims()[0] as u16).collect();
+        Self::new(Tensor::cat(vec![self.vectors.clone(), more], 0), owners)
+    }
+
     /// One row per class.
     pub fn one_each(vectors: Tensor<2>) -> Self {
         let owners = (0..vectors.dims()[0] as u16).collect();
-        Self { vectors, owners, head: None }
+        Self::new(vectors, owners)
+    }
+
+    /// Rows of classes, without a head.
+    pub fn new(vectors: Tensor<2>, owners: Vec<u16>) -> Self {
+        Self { vectors, owners, head: None, by_stage: OnceLock::new() }
+    }
+
+    /// Where the rows of each class end.
+    pub(super) fn ends(&self) -> Vec<usize> {
+        let mut ends = vec![0; self.n_classes()];
+        self.owners.iter().enumerate().for_each(|(row, &owner)| ends[usize::from(owner)] = row + 1);
+        // A class may have no row: all of the background's may have stepped back.
+        (1..ends.len()).for_each(|class| ends[class] = ends[class].max(ends[class - 1]));
+        ends
     }
 
     /// Number of classes.
@@ -112,10 +140,26 @@ impl Usage {
         }
     }
 
+    /// Whether [`Seen::Stages`] is all that it needs.
+    pub(crate) fn compares_stages(&self) -> bool {
+        matches!(self, Self::Prototypes(usage) if usage.compares_stages())
+    }
+
+    /// Scores of [`Seen::Stages`].
+    ///
+    /// # Panics
+    /// If the usage needs more ([`Self::compares_stages`]).
+    pub(crate) fn score_stages(&self, network: &Network, rows: &Rows, maps: &StageMaps) -> ScoreGrid {
+        match self {
+            Self::Prototypes(usage) => usage.score_stages(network.method.prototypes(), rows, maps),
+            Self::Capl(_) => panic!("CAPL compares features"),
+        }
+    }
+
     /// Scores `[batch, classes, h, w]` of what this usage has seen.
     ///
     /// # Panics
-    /// If it was seen by a usage of another method.
+    /// If it was seen by a usage of another method, or by stages.
     pub fn score(&self, network: &Network, n_base: usize, rows: &Rows, seen: &Seen) -> Tensor<4> {
         match (self, seen) {
             (Self::Capl(usage), Seen::Features(features)) => {

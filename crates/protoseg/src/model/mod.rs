@@ -20,7 +20,7 @@ use crate::{
     config::{ConfigError, NetworkConfig},
     device::cpu,
     inference::{Extractor, Programs},
-    method::{Method, Usage, Vision, capl::Capl},
+    method::{Method, Usage, Vision, capl::Capl, prototypes::StageMaps},
     network::{Network, Section},
     weights::{
         Rename, TensorFile, WeightsError, assign, collect, for_each, import_few_shot, import_gfsseg, shapes,
@@ -335,6 +335,16 @@ impl Model {
             Some(extractor) => extractor.features(canvas),
             None => self.network().features(canvas),
         }
+    }
+
+    /// The maps that F of an image on the canvas is joined of, `[1, 3, height, width]`, as they lie; none if F is made in
+    /// another way.
+    pub(crate) fn stage_maps(&self, canvas: &Tensor<4>) -> Option<StageMaps> {
+        let [1, channels, height, width] = canvas.dims() else { return None };
+        let section = self.network().joined_stages().filter(|_| is_cpu(self.device()))?;
+        let extractor = self.shared.programs.get(self.network(), &section, [height, width, channels])?;
+        let canvas: Vec<f32> = canvas.clone().try_into_vec_as().expect("images are f32");
+        Some(extractor.look(&canvas, StageMaps::new))
     }
 
     /// The extractor for images of `[height, width]`, as it is used on the CPU. There is none on other devices, or if the

@@ -24,8 +24,8 @@ use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor, TensorData},
 };
-use protoseg_core::{IGNORE, RowMap};
-use protoseg_kernels::channels_last::{Panels, best_rows, transpose, unit_pixels};
+use protoseg_core::{IGNORE, RowMap, ScoreGrid};
+use protoseg_kernels::channels_last::{Panels, StageRows, best_rows, transpose, unit_pixels};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -390,6 +390,33 @@ impl PrototypeUsage {
         Looked { size: [batch, height, width], pixels, head }
     }
 
+    /// Whether maps before they are joined are all that it compares.
+    pub(super) fn compares_stages(&self) -> bool {
+        self.answer == Answer::Cosine
+    }
+
+    /// Scores of maps before they are joined: the same as those of joined ones, for a fraction of the products.
+    pub(super) fn score_stages(
+        &self,
+        weights: &PrototypesWeights,
+        rows: &Rows,
+        maps: &StageMaps,
+    ) -> ScoreGrid {
+        let by_stage = rows.by_stage.get_or_init(|| {
+            let vector =
+                |tensor: Tensor<2>| -> Vec<f32> { tensor.try_into_vec_as().expect("weights are f32") };
+            let channels: Vec<usize> = maps.0.iter().map(|(_, [.., channels])| *channels).collect();
+            let emphasis = match &weights.emphasis {
+                Some(emphasis) => vector(emphasis.val()),
+                None => vec![1.0; channels.iter().sum()],
+            };
+            StageRows::new(&vector(rows.vectors.clone()), &channels, &emphasis, &rows.ends(), self.scale())
+        });
+        let [height, width, _] = maps.0[0].1;
+        let borrowed: Vec<(&[f32], [usize; 3])> = maps.0.iter().map(|(map, shape)| (&map[..], *shape)).collect();
+        ScoreGrid::new(rows.n_classes(), height, width, by_stage.scores(&borrowed))
+    }
+
     /// Scores `[batch, classes, h, w]`. Scores are logarithms of what a softmax makes of them, so those of a product are
     /// sums.
     pub(super) fn score(
@@ -410,6 +437,17 @@ impl PrototypeUsage {
             (Some(scores), None) | (None, Some(scores)) => scores,
             (None, None) => unreachable!("an answer has a part"),
         }
+    }
+}
+
+/// Maps of an encoder's stages, each with its `[height, width, channels]`, finest first. Joined, they would be the
+/// features.
+#[derive(Clone, Debug)]
+pub struct StageMaps(Vec<(Vec<f32>, [usize; 3])>);
+
+impl StageMaps {
+    pub(crate) fn new(maps: &[(&[f32], [usize; 3])]) -> Self {
+        Self(maps.iter().map(|(map, shape)| (map.to_vec(), *shape)).collect())
     }
 }
 
@@ -435,10 +473,7 @@ fn cosines(
     let [count, dim] = rows.vectors.dims();
     let vectors: Vec<f32> = rows.vectors.clone().try_into_vec_as().expect("prototypes are f32");
     let panels = Panels::new(dim, count, |channel, row| vectors[row * dim + channel]);
-    let mut ends = vec![0; rows.n_classes()];
-    rows.owners.iter().enumerate().for_each(|(row, &owner)| ends[usize::from(owner)] = row + 1);
-    // A class may have no row: all of the background's may have stepped back.
-    (1..ends.len()).for_each(|class| ends[class] = ends[class].max(ends[class - 1]));
+    let ends = rows.ends();
     let scores = best_rows(pixels, &panels, &ends, scale);
     let classes = ends.len();
     let scores = transposed(&scores, height * width * classes, classes);

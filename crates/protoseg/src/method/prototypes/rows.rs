@@ -153,6 +153,6 @@ impl Builder {
         let owners =
             self.parts.iter().flat_map(|(class, rows)| vec![*class as u16; rows.dims()[0]]).collect();
         let vectors = Tensor::cat(self.parts.into_iter().map(|(_, rows)| rows).collect(), 0);
-        Rows { vectors, owners, head: None }
+        Rows::new(vectors, owners)
     }
 }
