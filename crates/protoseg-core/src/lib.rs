@@ -8,8 +8,10 @@ mod confusion;
 mod count;
 mod episode;
 mod fold;
+mod image_prior;
 mod preprocess;
 mod raster;
+mod reliability;
 mod remap;
 mod rules;
 mod score_map;
@@ -29,8 +31,10 @@ pub use episode::{
     MIN_EPISODE_PIXELS, NamedEpisode, UnknownEpisodeStyle, draw_episodes,
 };
 pub use fold::{Fold, FoldError, FoldScheme, find_ids};
+pub use image_prior::add_image_prior;
 pub use preprocess::{Canvas, Fit, GridPlacement, Preprocess};
 pub use raster::{ClassRows, FileIds, IGNORE, IdMap, Image, LabelMap, RowMap, SUPPORT_ROW};
+pub use reliability::{Reliability, ReliabilityGroup, ScoredPixels, decide};
 pub use remap::{NovelPixels, Remap, RemapError};
 pub use rules::{BaseUse, ImageStats, SupportUse};
 pub use score_map::{ScoreGrid, ScoreMap, Tiling, best};

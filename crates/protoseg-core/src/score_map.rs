@@ -49,6 +49,19 @@ impl ScoreGrid {
         Self { classes, width, height, data }
     }
 
+    /// The scores of each position, row by row.
+    pub fn positions(&self) -> impl Iterator<Item = &[f32]> {
+        self.data.chunks_exact(self.classes.max(1))
+    }
+
+    /// Adds an offset to all scores of each class.
+    pub fn add_to_each(&mut self, offsets: &[f32]) {
+        assert_eq!(offsets.len(), self.classes, "an offset for every class");
+        for scores in self.data.chunks_exact_mut(self.classes.max(1)) {
+            scores.iter_mut().zip(offsets).for_each(|(score, offset)| *score += offset);
+        }
+    }
+
     /// The grid resized bilinearly, with corners aligned.
     pub fn upsample(&self, width: usize, height: usize) -> Self {
         let mut data = Vec::with_capacity(width * height * self.classes);

@@ -166,11 +166,12 @@ impl Segmenter {
         let count = tiling.corners().count();
         let score = |(place, (left, top)): (usize, (usize, usize))| {
             let tile = image.cut(left, top, tiling.width, tiling.height);
-            let grid = self.grid_of(&self.see(self.model.canvas(&tile)));
+            let grid = self.raw_grid(&self.see(self.model.canvas(&tile)));
             progress(place + 1, count);
             grid
         };
-        let grids = tiling.corners().enumerate().map(score).collect();
+        let mut grids: Vec<ScoreGrid> = tiling.corners().enumerate().map(score).collect();
+        self.usage.finish(&mut grids);
         ScoreMap::tiled(grids, &tiling, preprocess)
     }
 
@@ -193,6 +194,13 @@ impl Segmenter {
 
     /// Scores on the grid of what [`Self::see`] or [`Self::look`] has seen.
     pub fn grid_of(&self, seen: &Seen) -> ScoreGrid {
+        let mut grid = self.raw_grid(seen);
+        self.usage.finish(std::slice::from_mut(&mut grid));
+        grid
+    }
+
+    /// Scores on the grid before the last step, which needs the whole image.
+    fn raw_grid(&self, seen: &Seen) -> ScoreGrid {
         if let Seen::Stages(maps) = seen {
             return self.usage.score_stages(self.model.network(), &self.classifier.rows, maps);
         }
@@ -209,7 +217,7 @@ impl Segmenter {
     }
 
     /// Scores of images that are already on the canvas, `[batch, 3, height, width]`, at that size:
-    /// `[batch, classes, height, width]`.
+    /// `[batch, classes, height, width]`. An image prior is not among them.
     pub fn scores_of(&self, canvas: Tensor<4>) -> Tensor<4> {
         let [_, _, height, width] = canvas.dims();
         let scores = self.grid_scores(&self.look(self.model.canvas_features(canvas)));

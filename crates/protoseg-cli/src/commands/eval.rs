@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use protoseg::{
     evaluate::{
         Evaluated, Evaluation, FoldMean, LabelledResults, Results, SupportSource, evaluate,
@@ -14,7 +14,7 @@ use protoseg::{
     method::{
         Usage,
         capl::{self, usage::ActiveParts},
-        prototypes::Answer,
+        prototypes::PrototypeUsage,
     },
     model::Model,
     report::{HtmlReport, LabelledReport},
@@ -260,17 +260,19 @@ pub fn usages(names: &[String], presets: &[String], model: &Model) -> Result<Vec
             if !presets.is_empty() {
                 bail!("the model was not trained by CAPL, so it has no presets\nhint: leave --preset out");
             }
-            let known = Answer::ALL.map(Answer::name).join(", ");
-            let mut answers = Vec::new();
-            for name in names {
-                match Answer::named(name) {
-                    Some(answer) => answers.push(answer),
-                    None => bail!("there is no variant `{name}`\nhint: choose among {known}"),
-                }
-            }
-            let answers = if names.is_empty() { Answer::ALL.to_vec() } else { answers };
-            let usages = answers.into_iter().filter_map(|answer| own.clone().with_answer(answer));
-            return some(usages.map(Usage::Prototypes).collect(), &known);
+            let all = own.all();
+            let known: Vec<&str> = all.iter().map(PrototypeUsage::name).collect();
+            let known = format!("{}, each also with +prior", known.join(", "));
+            let named = |name: &String| {
+                own.named(name).ok_or_else(|| {
+                    anyhow!("the model has no variant `{name}`\nhint: choose among {known}")
+                })
+            };
+            let usages = match names {
+                [] => all,
+                names => names.iter().map(named).collect::<Result<_>>()?,
+            };
+            return Ok(usages.into_iter().map(Usage::Prototypes).collect());
         }
         _ => return Ok(vec![own]),
     };

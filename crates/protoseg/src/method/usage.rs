@@ -172,6 +172,13 @@ impl Usage {
         }
     }
 
+    /// The last step, after the scores of an image's grid or of all its tiles are there.
+    pub(crate) fn finish(&self, grids: &mut [ScoreGrid]) {
+        if let Self::Prototypes(usage) = self {
+            usage.finish(grids);
+        }
+    }
+
     /// With the base classes as they were learned, whatever supports say of them.
     pub fn without_context(self) -> Self {
         match self {
@@ -200,7 +207,7 @@ impl Usage {
     pub fn variant(&self) -> &'static str {
         match self {
             Self::Capl(usage) => usage.parts().name(),
-            Self::Prototypes(usage) => usage.answer().name(),
+            Self::Prototypes(usage) => usage.name(),
         }
     }
 

@@ -24,7 +24,7 @@ use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor, TensorData},
 };
-use protoseg_core::{IGNORE, RowMap, ScoreGrid};
+use protoseg_core::{IGNORE, RowMap, ScoreGrid, add_image_prior};
 use protoseg_kernels::channels_last::{Panels, StageRows, best_rows, transpose, unit_pixels};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,9 @@ pub struct Prototypes {
     pub own_groups: usize,
     /// Groups of background pixels that a support is remembered by.
     pub rest_groups: usize,
+    /// Whether classes that an image does not seem to show are made less likely in it ([`protoseg_core::add_image_prior`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub image_prior: bool,
     /// The trained head, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<HeadSettings>,
@@ -133,6 +136,7 @@ impl fmt::Display for Answer {
 pub struct PrototypeUsage {
     settings: Prototypes,
     answer: Answer,
+    image_prior: bool,
 }
 
 impl Prototypes {
@@ -145,6 +149,7 @@ impl Prototypes {
             emphasis: EMPHASIS.to_vec(),
             own_groups: OWN_GROUPS,
             rest_groups: REST_GROUPS,
+            image_prior: false,
             head: None,
         }
     }
@@ -153,7 +158,8 @@ impl Prototypes {
     pub fn learned(base_rows: Vec<usize>, has_background: bool, shrinkage: f64) -> Self {
         let shrinkage = Some(shrinkage);
         let emphasis = Vec::new();
-        Self { base_rows, has_background, shrinkage, emphasis, own_groups: 0, rest_groups: 0, head: None }
+        let (own_groups, rest_groups, image_prior, head) = (0, 0, true, None);
+        Self { base_rows, has_background, shrinkage, emphasis, own_groups, rest_groups, image_prior, head }
     }
 
     /// Number of prototypes of all base classes.
@@ -222,7 +228,7 @@ impl Prototypes {
     /// The best way that the model has.
     pub fn usage(&self) -> PrototypeUsage {
         let best = Answer::ALL.into_iter().rfind(|&answer| self.has(answer)).unwrap_or(Answer::Cosine);
-        PrototypeUsage { settings: self.clone(), answer: best }
+        PrototypeUsage { settings: self.clone(), answer: best, image_prior: self.image_prior }
     }
 
     fn has(&self, answer: Answer) -> bool {
@@ -278,6 +284,49 @@ impl PrototypeUsage {
     /// Answering like this, if the model can.
     pub fn with_answer(self, answer: Answer) -> Option<Self> {
         self.settings.has(answer).then_some(Self { answer, ..self })
+    }
+
+    /// With or without the image prior.
+    pub fn with_image_prior(self, image_prior: bool) -> Self {
+        Self { image_prior, ..self }
+    }
+
+    /// Every answer that the model has without the image prior, and its own use last.
+    pub fn all(&self) -> Vec<Self> {
+        let plain = self.clone().with_image_prior(false);
+        let mut all: Vec<Self> =
+            Answer::ALL.into_iter().filter_map(|answer| plain.clone().with_answer(answer)).collect();
+        if !all.contains(self) {
+            all.push(self.clone());
+        }
+        all
+    }
+
+    /// The answer of this name, with `+prior` after it if the image prior takes part; none if the model cannot give it.
+    pub fn named(&self, name: &str) -> Option<Self> {
+        let (answer, image_prior) = match name.strip_suffix("+prior") {
+            Some(answer) => (answer, true),
+            None => (name, false),
+        };
+        Some(self.clone().with_answer(Answer::named(answer)?)?.with_image_prior(image_prior))
+    }
+
+    /// The opposite of [`Self::named`].
+    pub fn name(&self) -> &'static str {
+        match (self.answer, self.image_prior) {
+            (answer, false) => answer.name(),
+            (Answer::Cosine, true) => "cosine+prior",
+            (Answer::Whitened, true) => "whitened+prior",
+            (Answer::Head, true) => "head+prior",
+            (Answer::Product, true) => "product+prior",
+        }
+    }
+
+    /// Adds the image prior, if it takes part, to the scores of an image, which one grid or several tiles cover.
+    pub(super) fn finish(&self, grids: &mut [ScoreGrid]) {
+        if self.image_prior {
+            add_image_prior(grids, self.settings.has_background.then_some(0));
+        }
     }
 
     /// What a cosine is multiplied by.
