@@ -17,6 +17,7 @@ pub struct Cli {
 pub enum Command {
     Demo(Demo),
     New(New),
+    Calibrate(Calibrate),
     Train(Box<Train>),
     Register(Register),
     #[command(subcommand)]
@@ -53,6 +54,35 @@ pub struct Demo {
     /// Delete the existing contents of the folder
     #[arg(long)]
     pub force: bool,
+}
+
+/// Make the confidences of a trained model mean what they say
+///
+/// A temperature is found on training images of the model's base classes, so that pixels with a confidence of 80 % are
+/// right 80 % of the time there. Labels stay as they are. `protoseg new --data` does this by itself.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    protoseg calibrate runs/mine/best.safetensors --data my-photos -o mine.safetensors\n  \
+    protoseg predict --model mine.safetensors photos -o out --precision 0.95")]
+pub struct Calibrate {
+    /// Model to calibrate
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Data set that the model was trained on: a folder, a .toml file or a benchmark's name
+    #[arg(long, value_name = "DIR|NAME|TOML")]
+    pub data: String,
+    /// Folder of the benchmark, if --data is a benchmark's name
+    #[arg(long, value_name = "DIR", env = "PROTOSEG_ROOT")]
+    pub root: Option<PathBuf>,
+    /// Model file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub force: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Make a model from an encoder alone, without training
@@ -337,6 +367,10 @@ pub struct Predict {
     /// Leave pixels with a confidence below P unlabelled (255); from 0 to 1
     #[arg(long, value_name = "P")]
     pub abstain: Option<f64>,
+    /// Leave unsure pixels unlabelled (255), so that about this share of the others is right; from 0 to 1. The model must
+    /// be calibrated (`protoseg calibrate`)
+    #[arg(long, value_name = "P", conflicts_with = "abstain")]
+    pub precision: Option<f64>,
     #[command(flatten)]
     pub usage: Usage,
     /// Go on with an earlier run of the same command: skip images whose results are complete

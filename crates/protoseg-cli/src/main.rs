@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         cli::Command::Demo(args) => commands::demo::run(&args),
         cli::Command::New(args) => commands::new::run(&args),
+        cli::Command::Calibrate(args) => commands::calibrate::run(&args),
         cli::Command::Train(mut args) => commands::train::run(&mut args),
         cli::Command::Register(args) => commands::register::run(&args),
         cli::Command::Classes(args) => commands::classes::run(&args),

@@ -10,9 +10,7 @@ use protoseg::{
     device::cpu,
     encoder::{EncoderConfig, ResNetConfig, Stem},
     inference::StepProfile,
-    method::{
-        BaseClasses, Encoded, FEW_SHOT_NAMES, Images, Method, TrainingBatch, capl::Capl, few_shot,
-    },
+    method::{BaseClasses, Encoded, FEW_SHOT_NAMES, Images, Method, TrainingBatch, capl::Capl, few_shot},
     model::{Manifest, Model, ModelError, Training},
     register::{Classifier, RegisterError, RegisterStage, Registration, SupportSet},
     segmenter::Segmenter,

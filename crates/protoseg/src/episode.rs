@@ -43,7 +43,7 @@ impl Model {
         let supports: Vec<&EncodedImage> = supports.iter().collect();
         let grid = answer(self, method, &EncodedImage::query(self, method, query), &supports);
         let map = ScoreMap::on_canvas(grid, self.preprocess(), query.width, query.height);
-        Ok(Prediction::new(map, Arc::new(Palette::new(&classes))))
+        Ok(Prediction::new(map, Arc::new(Palette::new(&classes)), 1.0))
     }
 
     /// The method of the model, if it answers episodes.

@@ -25,6 +25,8 @@ const GROUP: usize = 32 * BAND;
 pub struct Prediction {
     scores: ScoreMap,
     palette: Arc<Palette>,
+    /// Scores are divided by this before the softmax.
+    temperature: f64,
     /// Pixels below this confidence get no label.
     least_confidence: Option<f64>,
     labels: OnceLock<RowMap>,
@@ -47,16 +49,16 @@ pub struct Area {
 }
 
 impl Prediction {
-    pub(crate) fn new(scores: ScoreMap, palette: Arc<Palette>) -> Self {
+    pub(crate) fn new(scores: ScoreMap, palette: Arc<Palette>, temperature: f64) -> Self {
         assert_eq!(scores.classes, palette.classes().rows().len(), "every row of the scores has a class");
         let (labels, confidence) = (OnceLock::new(), OnceLock::new());
-        Self { scores, palette, least_confidence: None, labels, confidence }
+        Self { scores, palette, temperature, least_confidence: None, labels, confidence }
     }
 
     /// The same prediction without a label ([`IGNORE`]) where the confidence is below `least`. Labels, areas, regions
     /// and the overlay follow.
     pub fn abstain_below(self, least: f64) -> Self {
-        Self { least_confidence: Some(least), ..Self::new(self.scores, self.palette) }
+        Self { least_confidence: Some(least), ..Self::new(self.scores, self.palette, self.temperature) }
     }
 
     /// Width of the image.
@@ -186,6 +188,7 @@ impl Prediction {
         pixel: impl Fn(&[f32], f32, &mut [Vec<T>]) + Sync,
     ) -> (RowMap, Vec<f32>, Vec<Vec<T>>) {
         let ScoreMap { width, height, classes, .. } = self.scores;
+        let sharp = (1.0 / self.temperature) as f32;
         let decide_band = |rows: Range<usize>| {
             let mut labels = Vec::with_capacity(width * rows.len());
             let mut confidence = Vec::with_capacity(width * rows.len());
@@ -194,7 +197,10 @@ impl Prediction {
             self.scores.for_rows_in(rows, |_, scores| {
                 for scores in scores.chunks_exact(classes) {
                     let (row, highest) = best(scores);
-                    weights.iter_mut().zip(scores).for_each(|(to, score)| *to = (score - highest).exp());
+                    weights
+                        .iter_mut()
+                        .zip(scores)
+                        .for_each(|(to, score)| *to = (sharp * (score - highest)).exp());
                     let sum: f32 = weights.iter().sum();
                     let sure = 1.0 / sum;
                     let kept = self.least_confidence.is_none_or(|least| f64::from(sure) >= least);
@@ -247,7 +253,7 @@ mod tests {
         let scores = vec![0.0, 0.0, 4.0, 0.0, 0.0, 0.1, 0.0, 3.0, 0.0, 2.0, 0.0, 0.0];
         let classes = Classes::new(&["background", "cow"], &["duck"]).unwrap();
         let map = ScoreMap::stretched(ScoreGrid::new(3, 2, 2, scores), 2, 2);
-        Prediction::new(map, Arc::new(Palette::new(&classes)))
+        Prediction::new(map, Arc::new(Palette::new(&classes)), 1.0)
     }
 
     #[test]
@@ -281,7 +287,7 @@ mod tests {
         let scores = (0..3 * 5 * 4).map(|at| (at * 37 % 23) as f32 / 7.0).collect();
         let map = ScoreMap::stretched(ScoreGrid::new(3, 4, 5, scores), 50, GROUP + 3 * BAND + 7);
         let labels = map.labels();
-        let prediction = Prediction::new(map, Arc::new(Palette::new(&classes)));
+        let prediction = Prediction::new(map, Arc::new(Palette::new(&classes)), 1.0);
         assert_eq!(prediction.labels(), &labels);
         let unasked = prediction.clone().abstain_below(0.0);
         assert_eq!(unasked.confidence().len(), labels.data.len());

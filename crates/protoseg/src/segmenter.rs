@@ -26,6 +26,8 @@ pub struct Segmenter {
     palette: Arc<Palette>,
     /// Share by which neighbouring tiles overlap; images are not cut into tiles without it.
     overlap: Option<f64>,
+    /// What scores are divided by before the softmax.
+    temperature: f64,
 }
 
 /// An image as the network takes it.
@@ -87,7 +89,8 @@ impl Segmenter {
     /// With a classifier that is already there.
     pub fn with_classifier(model: &Model, classifier: Classifier, usage: Usage) -> Self {
         let palette = Arc::new(Palette::new(&classifier.classes));
-        Self { model: model.clone(), classifier, usage, palette, overlap: None }
+        let temperature = model.temperature(&usage);
+        Self { model: model.clone(), classifier, usage, palette, overlap: None, temperature }
     }
 
     /// What the model makes of an image.
@@ -104,7 +107,8 @@ impl Segmenter {
     /// What the model makes of an image that is ready. `progress` is told after each tile how many of how many are
     /// done; without tiles there is one.
     pub fn predict_prepared(&self, image: &Image, prepared: Prepared, progress: Progress<'_>) -> Prediction {
-        Prediction::new(self.score_prepared(image, prepared, progress), Arc::clone(&self.palette))
+        let scores = self.score_prepared(image, prepared, progress);
+        Prediction::new(scores, Arc::clone(&self.palette), self.temperature)
     }
 
     /// What the model makes of each of these images, one after the other, as they are asked for.
@@ -137,6 +141,11 @@ impl Segmenter {
     /// Which parts of the method act.
     pub fn usage(&self) -> &Usage {
         &self.usage
+    }
+
+    /// What scores are divided by before the softmax that confidences come from.
+    pub fn temperature(&self) -> f64 {
+        self.temperature
     }
 
     pub(crate) fn classifier(&self) -> &Classifier {

@@ -264,9 +264,8 @@ pub fn usages(names: &[String], presets: &[String], model: &Model) -> Result<Vec
             let known: Vec<&str> = all.iter().map(PrototypeUsage::name).collect();
             let known = format!("{}, each also with +prior", known.join(", "));
             let named = |name: &String| {
-                own.named(name).ok_or_else(|| {
-                    anyhow!("the model has no variant `{name}`\nhint: choose among {known}")
-                })
+                own.named(name)
+                    .ok_or_else(|| anyhow!("the model has no variant `{name}`\nhint: choose among {known}"))
             };
             let usages = match names {
                 [] => all,

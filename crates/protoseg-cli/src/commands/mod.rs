@@ -1,6 +1,7 @@
 //! One file a verb.
 
 pub mod bench;
+pub mod calibrate;
 pub mod classes;
 pub mod completions;
 pub mod data_check;

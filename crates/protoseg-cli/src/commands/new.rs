@@ -49,7 +49,9 @@ pub fn run(args: &New) -> Result<()> {
             let rows = args.background_rows.map_or(BACKGROUND_ROWS, |rows| rows as usize);
             let progress = |done, total| bar.show(done, total);
             let model = bare.with_base(&benchmark, args.fold, rule, rows, &progress)?;
-            if args.head { with_head(&model, &benchmark, args)? } else { model }
+            let model = if args.head { with_head(&model, &benchmark, args)? } else { model };
+            let bar = Bar::new("images for confidences");
+            model.calibrated(&benchmark, &|done, total| bar.show(done, total))?
         }
         // The box has its bank already.
         None if is_in_box && args.background.is_empty() => bare,

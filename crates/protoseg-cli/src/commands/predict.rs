@@ -49,6 +49,9 @@ pub fn run(args: &Predict) -> Result<()> {
     if args.abstain.is_some_and(|least| !(0.0..=1.0).contains(&least)) {
         bail!("`--abstain {}` is not between 0 and 1", args.abstain.unwrap_or_default());
     }
+    if let Some(precision) = args.precision.filter(|share| !(0.0..=1.0).contains(share)) {
+        bail!("`--precision {precision}` is not between 0 and 1");
+    }
     if !(0.0..=0.5).contains(&args.overlap) {
         bail!("`--overlap {}` is not between 0 and 0.5", args.overlap);
     }
@@ -74,11 +77,15 @@ pub fn run(args: &Predict) -> Result<()> {
         builder = builder.tiles(args.overlap);
     }
     let segmenter = builder.build()?;
+    let abstain = match args.precision {
+        Some(precision) => Some(threshold(&model, model_name(args.model.as_deref()), precision)?),
+        None => args.abstain,
+    };
     if let Some(path) = &args.logits {
         write_logits(&segmenter, &images, path, args.force)?;
     }
 
-    let settings = settings(args, kinds, &model, pack.as_ref(), &usage)?;
+    let settings = settings(args, kinds, &model, pack.as_ref(), (&usage, abstain))?;
     let (replaced, records) = match (earlier, args.resume) {
         (Some(earlier), true) => (None, earlier.resume(&args.output, &settings)?),
         (earlier, _) => (earlier, Vec::new()),
@@ -90,7 +97,7 @@ pub fn run(args: &Predict) -> Result<()> {
         writer_kinds: kinds,
         ledger: Ledger::new(&args.output, settings, kept),
         replaced,
-        abstain: args.abstain,
+        abstain,
         timings: Timings::default(),
         n_done: AtomicUsize::new(0),
     };
@@ -112,6 +119,27 @@ pub fn run(args: &Predict) -> Result<()> {
     summary.finish(stop.asked())
 }
 
+/// The confidence from which on labels are right with this share, by the model's calibration.
+fn threshold(model: &Model, name: String, precision: f64) -> Result<f64> {
+    let Some(calibration) = &model.manifest().training.calibration else {
+        bail!(
+            "`{name}` is not calibrated, so it is unknown which confidence gives a precision of {precision}\n\
+             hint: protoseg calibrate {name} --data DIR -o calibrated.safetensors, or choose a confidence with --abstain"
+        );
+    };
+    let Some(least) = calibration.reliability.threshold(precision) else {
+        bail!(
+            "not even the surest pixels of `{name}` were right with a share of {precision} when it was calibrated\n\
+             hint: ask for a lower precision"
+        );
+    };
+    output::note(format_args!(
+        "a precision of {precision} needs a confidence of {least:.2}, by {} images of {}",
+        calibration.images, calibration.data
+    ));
+    Ok(least)
+}
+
 /// Listens for Ctrl-C.
 fn listen(bar: &Bar) -> Result<Stop> {
     let note = bar.note();
@@ -124,7 +152,7 @@ fn settings(
     kinds: Kinds,
     model: &Model,
     pack: Option<&ClassPack>,
-    usage: &Usage,
+    (usage, abstain): (&Usage, Option<f64>),
 ) -> Result<Settings> {
     let pack_hash = match &args.pack {
         Some(path) => {
@@ -140,7 +168,7 @@ fn settings(
         pack: pack_hash,
         usage: format!("{} {}", usage.variant(), usage.preset()),
         tiles: args.tile.then_some(args.overlap),
-        abstain: args.abstain,
+        abstain,
         write: kinds.names().into_iter().map(str::to_string).collect(),
     })
 }

@@ -13,6 +13,7 @@ pub fn print(results: &Results) -> Result<()> {
     let titles = results.class_titles();
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     table::lines(&titles, &results.class_table()).into_iter().try_for_each(line)?;
+    results.about_confidence().into_iter().try_for_each(line)?;
     results.notes().iter().for_each(|text| note(format_args!("note: {text}")));
     Ok(())
 }

@@ -57,7 +57,9 @@ impl StageRows {
         let coarse: Vec<Coarse> = coarse
             .iter()
             .zip(others)
-            .map(|(&(map, shape), (panels, weights))| Coarse::new(map, shape, [height, width], panels, weights))
+            .map(|(&(map, shape), (panels, weights))| {
+                Coarse::new(map, shape, [height, width], panels, weights)
+            })
             .collect();
         let classes = self.ends.len();
         let mut scores = vec![0.0; height * width * classes];
@@ -76,7 +78,10 @@ fn weigh(map: &[f32], weights: &[f32], out: &mut [f32]) {
     let channels = weights.len().max(1);
     for (pixel, out) in map.chunks_exact(channels).zip(out.chunks_exact_mut(channels)) {
         let scale = 1.0 / square_sum(pixel).max(TINY).sqrt();
-        out.iter_mut().zip(pixel).zip(weights).for_each(|((out, value), weight)| *out = value * scale * weight);
+        out.iter_mut()
+            .zip(pixel)
+            .zip(weights)
+            .for_each(|((out, value), weight)| *out = value * scale * weight);
     }
 }
 

@@ -7,7 +7,8 @@ use protoseg_core::{Confusion, IGNORE, Remap, RowMap, ScoreGrid, Scores};
 use protoseg_data::{Benchmark, Progress, scan};
 
 use super::{
-    Cell, EvaluateError, Evaluated, EvaluatedImage, Evaluation, Setting, draw, evenly, images_of, lookup,
+    Cell, EvaluateError, Evaluated, EvaluatedImage, Evaluation, Setting, Trust, draw, evenly, images_of,
+    lookup,
 };
 use crate::{
     bridge::transposed,
@@ -99,7 +100,8 @@ pub(super) fn evaluate(
             let scores = Scores::of(&counts, &setting.classes, plan.protocol);
             let (variant, preset) = (episodic.name(), "all prototypes fed".to_string());
             let seed = draw.seed;
-            cells.push(Cell { variant, preset, shots, seed, counts, scores, base_before: None });
+            let (base_before, confidence) = (None, Trust::default());
+            cells.push(Cell { variant, preset, shots, seed, counts, scores, base_before, confidence });
         }
     }
 
@@ -115,8 +117,8 @@ pub(super) fn evaluate(
             let novel_maps = fed.class_maps(model.network(), &maps, vectors);
             let scores: Vec<Tensor<4>> =
                 background.into_iter().chain([base_maps.clone(), novel_maps]).collect();
-            let labels =
-                lookup::labels(grid(Tensor::cat(scores, 1)), plan.protocol, model.preprocess(), &target);
+            let scores = grid(Tensor::cat(scores, 1));
+            let labels = lookup::scores(scores, plan.protocol, model.preprocess(), &target).labels();
             if !taught_by.contains(&query) {
                 cell.counts.add(&target, &labels);
             }

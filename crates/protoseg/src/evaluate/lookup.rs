@@ -10,19 +10,19 @@ pub(super) fn target(truth: &RowMap, protocol: Protocol) -> RowMap {
     }
 }
 
-/// Labels of a grid's picture as the protocol looks them up; `target` has the size that is compared at.
-pub(super) fn labels(
+/// Scores of a grid's picture as the protocol looks them up; `target` has the size that is compared at.
+pub(super) fn scores(
     grid: ScoreGrid,
     protocol: Protocol,
     preprocess: &Preprocess,
     target: &RowMap,
-) -> RowMap {
+) -> ScoreMap {
     let (width, height) = (target.width, target.height);
     match protocol {
-        Protocol::Exact | Protocol::B => ScoreMap::on_canvas(grid, preprocess, width, height).labels(),
+        Protocol::Exact | Protocol::B => ScoreMap::on_canvas(grid, preprocess, width, height),
         Protocol::Reference => {
             let canvas = grid.upsample(preprocess.size, preprocess.size);
-            ScoreMap::stretched(canvas, width, height).labels()
+            ScoreMap::stretched(canvas, width, height)
         }
     }
 }

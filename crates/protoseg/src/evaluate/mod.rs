@@ -1,6 +1,7 @@
 //! Evaluation: base, novel and total scores of a model on a data set, for every draw of supports and every way to use
 //! the model, with the features of each image computed once.
 
+mod calibration;
 mod draw;
 mod fed;
 mod folds;
@@ -16,10 +17,11 @@ use protoseg_core::{
 use protoseg_data::{Benchmark, DataError, Progress, SplitStats, scan};
 use rayon::prelude::*;
 
+pub use calibration::Trust;
 pub use folds::{FoldMean, FoldRow};
 pub use labelled::{LabelledResults, evaluate_labelled};
 pub use plan::{EvaluateError, Evaluation, SupportSource};
-pub use results::{ResultRow, Results};
+pub use results::{ConfidenceRow, ResultRow, Results};
 pub use taught::{TaughtResults, TaughtRow, evaluate_taught};
 
 use self::draw::{Draw, Memory};
@@ -65,6 +67,8 @@ pub struct Cell {
     pub scores: Scores,
     /// Base mIoU of the same usage before any class was registered, in percent; none for a system for episodes.
     pub base_before: Option<f64>,
+    /// How far its confidences can be trusted; without pixels for a system for episodes.
+    pub confidence: Trust,
 }
 
 /// An image that was just evaluated.
@@ -138,7 +142,7 @@ pub fn evaluate(
         for ((segmenter, counts), seen) in before.iter_mut().zip(&seen) {
             let grid = segmenter.grid_of(seen);
             let target = lookup::target(&labelled::base_only(&truth, counts.classes()), plan.protocol);
-            let labels = lookup::labels(grid, plan.protocol, model.preprocess(), &target);
+            let labels = lookup::scores(grid, plan.protocol, model.preprocess(), &target).labels();
             counts.add(&target, &labels);
             seen_before.push(labels);
         }
@@ -153,11 +157,13 @@ pub fn evaluate(
             .into_par_iter()
             .zip(&mut cells)
             .zip(&segmenters)
-            .map(|((grid, cell), (_, taught_by))| {
-                let labels = lookup::labels(grid, plan.protocol, model.preprocess(), &target);
+            .map(|((grid, cell), (segmenter, taught_by))| {
+                let scores = lookup::scores(grid, plan.protocol, model.preprocess(), &target);
+                let labels = scores.labels();
                 // An image never counts for a classifier that it taught.
                 if !taught_by.contains(&query) {
                     cell.counts.add(&target, &labels);
+                    cell.confidence.add(&scores, &target, segmenter.temperature());
                 }
                 labels
             })
@@ -253,7 +259,8 @@ fn classifiers(
                 let scores = Scores::of(&counts, classes, plan.protocol);
                 let (variant, preset) = (usage.variant(), usage.preset().to_string());
                 let seed = draw.seed;
-                cells.push(Cell { variant, preset, shots, seed, counts, scores, base_before: None });
+                let (base_before, confidence) = (None, Trust::default());
+                cells.push(Cell { variant, preset, shots, seed, counts, scores, base_before, confidence });
             }
         }
     }

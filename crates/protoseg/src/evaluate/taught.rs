@@ -185,7 +185,7 @@ fn look(
     let grids: Vec<ScoreGrid> = lessons.iter().map(|lesson| lesson.segmenter.grid_of(&seen)).collect();
     lessons.par_iter_mut().zip(grids).filter(|(lesson, _)| !lesson.taught_by.contains(&query)).for_each(
         |(lesson, grid)| {
-            let labels = lookup::labels(grid, Protocol::Exact, model.preprocess(), &size);
+            let labels = lookup::scores(grid, Protocol::Exact, model.preprocess(), &size).labels();
             let row = model.classes().n_base() as u16;
             for (&label, &id) in labels.data.iter().zip(&truth.data) {
                 if id == protoseg_core::IGNORE || ignore.contains(&id) {

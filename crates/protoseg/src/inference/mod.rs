@@ -92,9 +92,11 @@ impl Extractor {
         let inputs: Vec<f32> = inputs.try_into_vec_as().expect("inputs are f32");
         let mut outputs: Vec<Vec<f32>> = self.program.output_shapes().map(|_| Vec::new()).collect();
         for input in inputs.chunks_exact(inputs.len() / batch) {
-            let planes = self.run(input, |_, _| (), |maps| {
-                maps.iter().map(|(map, [.., channels])| transpose(map, *channels)).collect::<Vec<_>>()
-            });
+            let planes = self.run(
+                input,
+                |_, _| (),
+                |maps| maps.iter().map(|(map, [.., channels])| transpose(map, *channels)).collect::<Vec<_>>(),
+            );
             for (all, one) in outputs.iter_mut().zip(planes) {
                 if all.is_empty() {
                     *all = one;

@@ -1,6 +1,6 @@
 //! What a model file says beside its tensors.
 
-use protoseg_core::{Classes, Fit, NovelPixels, Preprocess};
+use protoseg_core::{Classes, Fit, NovelPixels, Preprocess, Reliability};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -31,6 +31,20 @@ pub struct Manifest {
     pub training: Training,
 }
 
+/// How the confidences of a model, used as it was trained, were made true.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// Scores are divided by this before the softmax.
+    pub temperature: f64,
+    /// What confidences at this temperature came to on the images that it was found on.
+    pub reliability: Reliability,
+    /// The data set that it was found on.
+    pub data: String,
+    /// Number of its images that were looked at.
+    pub images: usize,
+}
+
 /// How a model came to be, as far as is known: results without it cannot be compared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,6 +66,9 @@ pub struct Training {
     /// How these weights were chosen among those of the run; results on data they were chosen by say less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected: Option<String>,
+    /// How its confidences were made true, if they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
 }
 
 impl Manifest {
@@ -91,6 +108,12 @@ impl Manifest {
         }
         if self.preprocess.fit == Fit::Tight && self.method.episodic().is_some() {
             return Err("a system for episodes needs a square canvas".to_string());
+        }
+        if let Some(temperature) =
+            self.training.calibration.as_ref().map(|calibration| calibration.temperature)
+            && !(temperature.is_finite() && temperature > 0.0)
+        {
+            return Err(format!("the temperature of its confidences must be above 0, got `{temperature}`"));
         }
         let scale = self.preprocess.mean.iter().chain(&self.preprocess.std);
         if scale.into_iter().any(|value| !value.is_finite()) || self.preprocess.std.contains(&0.0) {

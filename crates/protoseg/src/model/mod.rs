@@ -13,7 +13,7 @@ use std::{
 use burn::tensor::{Device, Tensor, TensorData};
 use protoseg_core::{ClassError, Classes, Fit, Image, NovelPixels, Preprocess};
 
-pub use manifest::{Manifest, Training};
+pub use manifest::{Calibration, Manifest, Training};
 
 use crate::{
     bridge::is_cpu,
@@ -256,6 +256,11 @@ impl Model {
         Ok(write_safetensors(path, tensors, metadata)?)
     }
 
+    /// The same weights with another description.
+    pub(crate) fn with_manifest(&self, manifest: Manifest) -> Self {
+        Self::share(manifest, Arc::clone(&self.shared.network), self.device())
+    }
+
     /// The same weights with a canvas of another side. Features change with it, and so does the fingerprint.
     pub fn with_canvas(&self, size: usize) -> Result<Self, ModelError> {
         if !(8..=8192).contains(&size) {
@@ -263,7 +268,7 @@ impl Model {
         }
         let mut manifest = self.manifest().clone();
         manifest.preprocess.size = size;
-        Ok(Self::share(manifest, Arc::clone(&self.shared.network), self.device()))
+        Ok(self.with_manifest(manifest))
     }
 
     /// The same weights with images that reach the canvas in another way. The fingerprint changes with it.
@@ -273,7 +278,7 @@ impl Model {
         }
         let mut manifest = self.manifest().clone();
         manifest.preprocess.fit = fit;
-        Self::share(manifest, Arc::clone(&self.shared.network), self.device())
+        self.with_manifest(manifest)
     }
 
     /// What the model is, apart from its weights.
@@ -310,6 +315,14 @@ impl Model {
     pub fn usage(&self) -> Result<Usage, ModelError> {
         let method = &self.manifest().method;
         method.usage().ok_or_else(|| ModelError::Episodic { method: method.name() })
+    }
+
+    /// What scores are divided by before the softmax, if the model is used like this: confidences were made true for the
+    /// model as it was trained, and for no other use.
+    pub(crate) fn temperature(&self, usage: &Usage) -> f64 {
+        let calibration = self.manifest().training.calibration.as_ref();
+        let is_own = || self.usage().is_ok_and(|own| own.is_same_use(usage));
+        calibration.filter(|_| is_own()).map_or(1.0, |calibration| calibration.temperature)
     }
 
     /// CAPL's settings, if that is the model's method.

@@ -223,7 +223,7 @@ mod tests {
         let palette = std::sync::Arc::new(Palette::new(&classes));
         let scores = ScoreGrid::new(2, 1, 2, vec![1.0, 0.0, 0.0, 1.0]);
         let prediction =
-            crate::Prediction::new(ScoreMap::stretched(scores, 2, 1), std::sync::Arc::clone(&palette));
+            crate::Prediction::new(ScoreMap::stretched(scores, 2, 1), std::sync::Arc::clone(&palette), 1.0);
         assert_eq!(prediction.labels(), &RowMap::new(2, 1, vec![0, 1]));
         let [input, painted] = prediction.thumbnails(&Image::new(2, 1, vec![0; 6]), 100);
         assert_eq!(input.data[..3], painted.data[..3], "the background stays as it is");

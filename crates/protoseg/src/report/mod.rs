@@ -7,6 +7,7 @@ mod episodes;
 mod gallery;
 mod labelled;
 mod pictures;
+mod reliability;
 mod strips;
 mod tables;
 
@@ -61,6 +62,9 @@ impl HtmlReport {
             (section("Each class", tables::class_bars(results, &palette)))
             @if let Some(row) = results.shown_rows().last() {
                 (section("Confusion", tables::confusion(row, &palette)))
+            }
+            @if let Some(diagram) = reliability::diagram(results) {
+                (section("Confidence", diagram))
             }
             (footer(results))
         };

@@ -2,7 +2,7 @@
 
 use protoseg_core::{Classes, Confusion, Protocol, Scores};
 
-use super::{Cell, ResultRow, Results};
+use super::{Cell, ResultRow, Results, Trust};
 
 /// A row with one draw for each pair of base and novel mIoU. Classes: background, `cow_1` and `duck`, which is absent.
 pub(crate) fn row(variant: &'static str, shots: usize, draws: &[[f64; 2]]) -> ResultRow {
@@ -24,6 +24,7 @@ pub(crate) fn row(variant: &'static str, shots: usize, draws: &[[f64; 2]]) -> Re
             iou: vec![Some(80.0), Some(base), None],
         },
         base_before: Some(70.0),
+        confidence: Trust::default(),
     };
     ResultRow::new(&draws.iter().enumerate().map(cell).collect::<Vec<_>>())
 }

@@ -4,11 +4,13 @@ mod files;
 
 use std::time::Duration;
 
-use protoseg_core::{Class, Classes, NovelPixels, Protocol, Scores, Spread, SupportList, count};
+use protoseg_core::{
+    Class, Classes, NovelPixels, Protocol, ReliabilityGroup, Scores, Spread, SupportList, count,
+};
 use protoseg_data::{Benchmark, peak_memory};
 use serde::Serialize;
 
-use super::{Cell, Evaluated, Evaluation};
+use super::{Cell, Evaluated, Evaluation, Trust};
 use crate::model::Model;
 
 /// All that is known after an evaluation. Serialise it to get `results.json`.
@@ -81,11 +83,41 @@ pub struct ResultRow {
     pub harmonic_mean: Spread,
     /// Share of pixels that are labelled right.
     pub pixel_accuracy: Spread,
+    /// How far confidences can be trusted; none for a system for episodes.
+    pub confidence: Option<ConfidenceRow>,
     /// IoU of every class; none for a class that never occurs.
     pub iou: Vec<Option<Spread>>,
     /// Pixels by true class (outer) and predicted class (inner), summed over the seeds.
     pub confusion: Vec<Vec<u64>>,
     runs: Vec<Run>,
+}
+
+/// How far the confidences of a variant can be trusted, over all seeds: pixels by confidence, and how often they are
+/// right.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ConfidenceRow {
+    /// Expected calibration error of the confidences that `predict` writes, in percent.
+    pub ece: f64,
+    /// The same without a temperature.
+    pub ece_plain: f64,
+    /// Pixels by the confidences that `predict` writes.
+    pub groups: Vec<ReliabilityGroup>,
+    /// Pixels by the confidences without a temperature.
+    pub groups_plain: Vec<ReliabilityGroup>,
+}
+
+impl ConfidenceRow {
+    fn new(cells: &[Cell]) -> Option<Self> {
+        let mut all = Trust::default();
+        cells.iter().for_each(|cell| all.merge(&cell.confidence));
+        (all.written.pixels() > 0).then(|| Self {
+            ece: 100.0 * all.written.ece(),
+            ece_plain: 100.0 * all.plain.ece(),
+            groups: all.written.groups(),
+            groups_plain: all.plain.groups(),
+        })
+    }
 }
 
 /// The scores of one draw.
@@ -203,6 +235,29 @@ impl Results {
         notes
     }
 
+    /// How far the confidences of the model's own use can be trusted, or of the last variant, with the most shots, in words.
+    pub fn about_confidence(&self) -> Option<String> {
+        let row = self.confidence_row()?;
+        let ConfidenceRow { ece, ece_plain, .. } = row.confidence.as_ref()?;
+        let plain = match (ece_plain - ece).abs() > 1e-9 {
+            true => format!(", {ece_plain:.1} % without its temperature"),
+            false => String::new(),
+        };
+        Some(format!(
+            "confidences of {}, {}-shot, are off by {ece:.1} % on average (expected calibration error){plain}",
+            row.name(),
+            row.shots
+        ))
+    }
+
+    /// The row whose confidences are worth showing: the variant that the model is used as, else the last, with the most
+    /// shots.
+    pub(crate) fn confidence_row(&self) -> Option<&ResultRow> {
+        let most = self.rows.iter().map(|row| row.shots).max()?;
+        let rows = || self.rows.iter().filter(|row| row.shots == most && row.confidence.is_some());
+        rows().rfind(|row| Some(row.variant) == self.trained_variant).or_else(|| rows().last())
+    }
+
     /// The main numbers as text, one line per row, under [`Self::TITLES`].
     pub fn table(&self) -> Vec<Vec<String>> {
         let line = |row: &ResultRow| {
@@ -273,6 +328,7 @@ impl ResultRow {
             mean: over(|scores| scores.mean),
             harmonic_mean: over(|scores| scores.harmonic_mean),
             pixel_accuracy: over(|scores| scores.pixel_accuracy),
+            confidence: ConfidenceRow::new(cells),
             iou: iou.collect(),
             confusion: counts.counts().chunks(classes).map(<[u64]>::to_vec).collect(),
             runs: cells.iter().map(|cell| Run { seed: cell.seed, scores: cell.scores.clone() }).collect(),

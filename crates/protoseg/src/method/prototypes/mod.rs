@@ -462,7 +462,8 @@ impl PrototypeUsage {
             StageRows::new(&vector(rows.vectors.clone()), &channels, &emphasis, &rows.ends(), self.scale())
         });
         let [height, width, _] = maps.0[0].1;
-        let borrowed: Vec<(&[f32], [usize; 3])> = maps.0.iter().map(|(map, shape)| (&map[..], *shape)).collect();
+        let borrowed: Vec<(&[f32], [usize; 3])> =
+            maps.0.iter().map(|(map, shape)| (&map[..], *shape)).collect();
         ScoreGrid::new(rows.n_classes(), height, width, by_stage.scores(&borrowed))
     }
 

@@ -122,6 +122,7 @@ pub fn manifest(
             novel_pixels: Some(novel_pixels),
             seed: Some(plan.seed),
             selected: None,
+            calibration: None,
         },
     }
 }
