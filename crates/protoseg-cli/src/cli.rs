@@ -25,6 +25,7 @@ pub enum Command {
     Predict(Predict),
     Eval(Eval),
     Episodes(Box<Episodes>),
+    Experiment(Box<Experiment>),
     Segment(Segment),
     Import(Import),
     Info(Info),
@@ -551,6 +552,85 @@ pub struct Episodes {
     /// Print the results as Markdown instead of tables
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     pub markdown: bool,
+}
+
+/// Make a whole table: train what is missing, evaluate it, and write the results
+///
+/// An experiment is a TOML file: models, the ways to use them, folds, shots and seeds. Those that come with the program
+/// are the paper's tables (fs-in-gfs, enrichment, strategies, fs-seg) and ours (heads). A model, and every result, is
+/// known by the hash of its plan: what is there is reused, what changed is made again, and tables share what they have
+/// in common. A killed experiment goes on where it was, and ends in the same results (docs/experiments.md).
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    protoseg experiment\n  \
+    protoseg experiment heads --data msrc --root DIR --dry-run\n  \
+    protoseg experiment strategies --data msrc --root DIR --init resnet50.safetensors --folds 0 --epochs 4\n  \
+    protoseg experiment mine.toml --data my-photos -o experiments/mine --only CAPL\n  \
+    protoseg experiment heads --data msrc --root DIR -o part1 --shard 1/2\n  \
+    protoseg experiment heads --data msrc --root DIR -o all --merge part1 part2")]
+pub struct Experiment {
+    /// Experiment: a name, or a .toml file; without one, the names are listed
+    #[arg(value_name = "NAME|FILE.toml")]
+    pub name: Option<String>,
+    /// Data set: a folder, a .toml file, or a benchmark's name (scenes, pascal-5i, coco-20i, coco-20i-contiguous,
+    /// msrc)
+    #[arg(long, value_name = "DIR|NAME|TOML")]
+    pub data: Option<String>,
+    /// Folder of the benchmark, if --data is a benchmark's name
+    #[arg(long, value_name = "DIR", env = "PROTOSEG_ROOT")]
+    pub root: Option<PathBuf>,
+    /// Weights that encoders start from; MODEL=FILE for one model of the experiment
+    #[arg(long, value_name = "[MODEL=]FILE", num_args = 1..)]
+    pub init: Vec<String>,
+    /// Folder of models, results and tables, shared by all experiments on a data set [default: experiments/ followed by
+    /// the data set's name]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Only these rows, by their names or those of their models
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Folds [default: those of the experiment, else all]
+    #[arg(long, value_name = "N", value_delimiter = ',', help_heading = "Plan")]
+    pub folds: Vec<usize>,
+    /// Number of support images per class [default: those of the experiment]
+    #[arg(long, value_name = "K", value_delimiter = ',', help_heading = "Plan")]
+    pub shots: Vec<usize>,
+    /// Random seeds for drawing supports [default: those of the experiment]
+    #[arg(long, value_name = "SEEDS", value_delimiter = ',', help_heading = "Plan")]
+    pub seeds: Vec<u64>,
+    /// Random seeds for training; every model is trained once for each [default: those of the experiment]
+    #[arg(long, value_name = "SEEDS", value_delimiter = ',', help_heading = "Plan")]
+    pub training_seeds: Vec<u64>,
+    /// Number of passes over the training images, whatever the recipes say
+    #[arg(long, value_name = "N", help_heading = "Plan")]
+    pub epochs: Option<usize>,
+    /// Evaluation protocol: exact (ours), reference (A, the paper's) or b [default: that of the experiment]
+    #[arg(long, help_heading = "Plan")]
+    pub protocol: Option<String>,
+    /// Evaluate at most N images, evenly spaced, or N episodes per run; for a quick look, not for results
+    #[arg(long, value_name = "N", help_heading = "Plan")]
+    pub limit: Option<usize>,
+    /// Device to train and evaluate on: cpu, cuda:0, ...; several, separated by commas, share each training batch
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "cpu", env = "PROTOSEG_DEVICE")]
+    pub device: Vec<String>,
+    /// Folder for features of frozen encoders, or `none` [default: features/ in the output folder]
+    #[arg(long, value_name = "DIR|none", env = "PROTOSEG_CACHE")]
+    pub cache: Option<PathBuf>,
+    /// Work on part I of N only; several machines can share an experiment
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<String>,
+    /// Train nothing: copy the results of these folders, and write the tables of everything that is there
+    #[arg(long, value_name = "DIR", num_args = 0.., conflicts_with_all = ["shard", "dry_run"])]
+    pub merge: Option<Vec<PathBuf>>,
+    /// Print what would be made and what is there, then exit
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print the experiment's file, to copy and change
+    #[arg(long, requires = "name", conflicts_with_all = ["data", "dry_run", "merge"])]
+    pub print: bool,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Find one class in one image, given a few images that show it; nothing is registered

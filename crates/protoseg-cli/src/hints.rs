@@ -3,8 +3,8 @@
 
 use protoseg::{
     class_pack::PackError, core::EpisodeError, core::SupportError, data::DataError, episodes::EpisodesError,
-    evaluate::EvaluateError, from_encoder::FromEncoderError, model::ModelError, register::RegisterError,
-    train::TrainError,
+    evaluate::EvaluateError, experiment::ExperimentError, from_encoder::FromEncoderError, model::ModelError,
+    register::RegisterError, train::TrainError,
 };
 
 use crate::output::quoted;
@@ -18,6 +18,7 @@ pub fn of(error: &anyhow::Error) -> Option<String> {
             .or_else(|| cause.downcast_ref().and_then(of_train))
             .or_else(|| cause.downcast_ref().and_then(of_evaluate))
             .or_else(|| cause.downcast_ref().and_then(of_episodes))
+            .or_else(|| cause.downcast_ref().and_then(of_experiment))
             .or_else(|| cause.downcast_ref().and_then(of_model))
             .or_else(|| cause.downcast_ref().and_then(of_pack))
             .or_else(|| cause.downcast_ref().and_then(of_data))
@@ -91,6 +92,21 @@ fn of_episodes(error: &EpisodesError) -> Option<String> {
     match error {
         EpisodesError::Data(error) => of_data(error),
         EpisodesError::Model(error) => of_model(error),
+        _ => None,
+    }
+}
+
+fn of_experiment(error: &ExperimentError) -> Option<String> {
+    match error {
+        ExperimentError::Format { reason, .. } if !reason.contains("hint:") => {
+            Some("`protoseg experiment heads --print` shows one".to_string())
+        }
+        ExperimentError::Data(error) => of_data(error),
+        ExperimentError::Train(error) => of_train(error),
+        ExperimentError::FromEncoder(error) => of_from_encoder(error),
+        ExperimentError::Model(error) => of_model(error),
+        ExperimentError::Evaluate(error) => of_evaluate(error),
+        ExperimentError::Episodes(error) => of_episodes(error),
         _ => None,
     }
 }

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         cli::Command::Predict(args) => commands::predict::run(&args),
         cli::Command::Eval(args) => commands::eval::run(&args),
         cli::Command::Episodes(args) => commands::episodes::run(&args),
+        cli::Command::Experiment(args) => commands::experiment::run(&args),
         cli::Command::Segment(args) => commands::segment::run(&args),
         cli::Command::Bench(args) => commands::bench::run(&args),
         cli::Command::Completions(args) => commands::completions::run(&args),

@@ -31,6 +31,7 @@
 //! | use a model | [`Model`], [`ClassPack`], [`Support`], [`Segmenter`], [`Prediction`] |
 //! | score a model | [`evaluate`], [`episodes`] |
 //! | train one | [`train`] |
+//! | rerun a table | [`experiment`] |
 //! | look into the method | [`method::capl`], equation by equation |
 //! | look into the network | [`encoder`], [`decoder`], [`network`] |
 //! | read other projects' weights | [`weights`] |
@@ -50,6 +51,7 @@ pub mod encoder;
 mod episode;
 pub mod episodes;
 pub mod evaluate;
+pub mod experiment;
 pub mod from_encoder;
 mod graph;
 pub mod inference;
@@ -59,6 +61,7 @@ pub mod network;
 pub mod nn;
 pub mod picture;
 pub mod prediction;
+pub mod recipes;
 pub mod register;
 pub mod report;
 pub mod segmenter;

@@ -11,6 +11,7 @@ pub mod data_supports;
 pub mod demo;
 pub mod episodes;
 pub mod eval;
+pub mod experiment;
 pub mod import;
 pub mod info;
 pub mod new;

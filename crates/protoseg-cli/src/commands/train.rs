@@ -6,8 +6,9 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, bail};
-use protoseg::train::{
-    DataPlan, Outcome, PLAN_FILE, Plan, PlanError, Recorder, Run, RunFolder, Task, TrainError,
+use protoseg::{
+    recipes,
+    train::{DataPlan, Outcome, PLAN_FILE, Plan, PlanError, Recorder, Run, RunFolder, Task, TrainError},
 };
 use protoseg_data::Progress;
 use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
@@ -20,25 +21,6 @@ use crate::{
         train_watch::{Display, TrainWatch},
     },
 };
-
-/// The recipe of a head on a frozen encoder.
-const HEAD: &str = include_str!("../../../../recipes/head.toml");
-
-/// The published recipes of systems for episodes.
-const RECIPES: [(&str, &str); 12] = [
-    ("panet", include_str!("../../../../recipes/fs-panet.toml")),
-    ("pfenet", include_str!("../../../../recipes/fs-pfenet.toml")),
-    ("canet", include_str!("../../../../recipes/fs-canet.toml")),
-    ("scl-pfenet", include_str!("../../../../recipes/fs-scl-pfenet.toml")),
-    ("scl-canet", include_str!("../../../../recipes/fs-scl-canet.toml")),
-    ("capl-panet", include_str!("../../../../recipes/fs-capl-panet.toml")),
-    ("capl-pfenet", include_str!("../../../../recipes/fs-capl-pfenet.toml")),
-    ("hsnet", include_str!("../../../../recipes/fs-hsnet.toml")),
-    ("asgnet", include_str!("../../../../recipes/fs-asgnet.toml")),
-    ("repri", include_str!("../../../../recipes/fs-repri.toml")),
-    ("cwt", include_str!("../../../../recipes/fs-cwt.toml")),
-    ("mining", include_str!("../../../../recipes/fs-mining.toml")),
-];
 
 /// Trains. A folder in the place of a recipe is a data set.
 pub fn run(args: &mut Train) -> Result<()> {
@@ -143,7 +125,8 @@ fn make_plan(args: &Train) -> Result<Plan> {
         (Some(path), ..) => Plan::read(path)?,
         (None, Some(task), Some(method)) if task == "fs-seg" => published_plan(method, &args.set)?,
         _ if args.set.freeze.is_some() => {
-            let plan = Plan::parse(HEAD, Path::new("recipes/head.toml"))?;
+            let text = recipes::training("head").expect("the recipe is there");
+            let plan = Plan::parse(text, Path::new("recipes/head.toml"))?;
             Plan { data: DataPlan::default(), ..plan }
         }
         _ => Plan::default(),
@@ -182,10 +165,10 @@ fn flag_of(key: &str, flags: &TrainFlags) -> Option<&'static str> {
 
 /// The published recipe of a system for episodes. What it says of its data set is not said of another.
 fn published_plan(method: &str, flags: &TrainFlags) -> Result<Plan> {
-    let Some((name, text)) = RECIPES.iter().find(|(name, _)| *name == method) else {
+    let Some(text) = recipes::training(&format!("fs-{method}")) else {
         return Ok(Plan::default());
     };
-    let mut plan = Plan::parse(text, Path::new(&format!("recipes/fs-{name}.toml")))?;
+    let mut plan = Plan::parse(text, Path::new(&format!("recipes/fs-{method}.toml")))?;
     if flags.data.as_ref().is_some_and(|data| *data != plan.data.source) {
         plan.data = DataPlan::default();
     }

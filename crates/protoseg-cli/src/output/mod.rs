@@ -1,6 +1,7 @@
 //! What users and machines read. Answers go to stdout; everything else to stderr.
 
 mod braille;
+pub mod experiment_watch;
 #[cfg(test)]
 #[path = "../../../protoseg/src/train/folder/fake_run.rs"]
 mod fake_run;

@@ -20,6 +20,11 @@ impl Bar {
         self.0.set_position(done as u64);
     }
 
+    /// Shows `done` of as many as before.
+    pub fn advance(&self, done: usize) {
+        self.0.set_position(done as u64);
+    }
+
     /// Shows how far the item in work is, if it has several parts.
     pub fn show_part(&self, name: &str, what: &str, done: usize, total: usize) {
         let is_between = total > 1 && done < total;

@@ -3,6 +3,7 @@
 mod bench;
 mod data;
 mod docs;
+mod experiment;
 mod few_shot;
 mod import;
 mod novel;

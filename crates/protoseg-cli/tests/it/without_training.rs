@@ -35,7 +35,7 @@ fn color(number: usize, x: usize, y: usize) -> [u8; 3] {
 }
 
 /// A folder of labelled pictures, of which the disc is novel, and a mask of each disc.
-fn write_pictures(root: &Path) {
+pub fn write_pictures(root: &Path) {
     for folder in ["data/images", "data/labels", "discs"] {
         fs::create_dir_all(root.join(folder)).unwrap();
     }

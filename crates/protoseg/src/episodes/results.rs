@@ -204,6 +204,11 @@ impl EpisodeRow {
         let iou = iou.collect();
         Self { shots, class_miou: over(|s| s.class_miou), fb_iou: over(|s| s.fb_iou), iou, runs }
     }
+
+    /// The scores of each run, with its seed where it is known.
+    pub fn runs(&self) -> impl Iterator<Item = (Option<u64>, &EpisodeScores)> {
+        self.runs.iter().map(|run| (run.seed, &run.scores))
+    }
 }
 
 impl EpisodeResults {

@@ -87,7 +87,8 @@ pub(super) fn remember(
     for (sample, row) in draws.iter().flat_map(|draw| draw.shots(usize::MAX, n_base)) {
         if let Entry::Vacant(entry) = memory.entry((sample, row)) {
             let (image, labels) = benchmark.load_rows(sample, remap)?;
-            entry.insert(model.remember(model.features(&image), &labels, row, usage));
+            let features = model.sample_features(benchmark, sample, &image)?;
+            entry.insert(model.remember(features, &labels, row, usage));
         }
     }
     Ok(memory)

@@ -135,7 +135,7 @@ pub fn evaluate(
     for (done, &query) in queries.iter().enumerate() {
         progress(done, queries.len());
         let (image, truth) = benchmark.load_rows(query, &remap)?;
-        let features = model.features(&image);
+        let features = model.sample_features(benchmark, query, &image)?;
         let mut seen_before = Vec::new();
         // Segmenters of one usage share what it sees.
         let seen: Vec<Seen> = before.iter().map(|(segmenter, _)| segmenter.look(features.clone())).collect();

@@ -71,7 +71,7 @@ impl Model {
         for (done, &index) in images.iter().enumerate() {
             progress(done, images.len());
             let (image, labels) = benchmark.load_rows(index, &remap)?;
-            let features = self.features(&image);
+            let features = self.sample_features(benchmark, index, &image)?;
             let labels = self.grid_labels(&labels, &features);
             if has_background {
                 take_points(&features, |position| labels.data[position] == 0, &mut background);

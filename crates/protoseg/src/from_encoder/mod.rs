@@ -8,9 +8,11 @@
 mod bank;
 mod base;
 mod feature_cache;
+mod feature_store;
 
 pub use base::BACKGROUND_ROWS;
 pub(crate) use feature_cache::FeatureCache;
+pub(crate) use feature_store::FeatureStore;
 
 use std::path::{Path, PathBuf};
 
@@ -115,7 +117,7 @@ impl Model {
             weights.whitening = whitening;
         }
         let manifest = Manifest { classes, method, training, ..self.manifest().clone() };
-        Self::new(manifest, network, self.device())
+        Self::new(manifest, network, self.device()).with_store(self.store().cloned())
     }
 
     /// The same model with a head of fresh weights, about to be trained.
@@ -129,7 +131,8 @@ impl Model {
             let own = self.network().method.prototypes().clone();
             *weights = PrototypesWeights { head: weights.head.take(), ..own };
         }
-        Ok(Self::new(Manifest { method, ..self.manifest().clone() }, network, self.device()))
+        let manifest = Manifest { method, ..self.manifest().clone() };
+        Ok(Self::new(manifest, network, self.device()).with_store(self.store().cloned()))
     }
 
     /// The model's settings, if it is of an encoder alone.

@@ -19,6 +19,7 @@ use crate::{
     bridge::is_cpu,
     config::{ConfigError, NetworkConfig},
     device::cpu,
+    from_encoder::FeatureStore,
     inference::{Extractor, Programs},
     method::{Method, Usage, Vision, capl::Capl, prototypes::StageMaps},
     network::{Network, Section},
@@ -41,6 +42,8 @@ struct Shared {
     device: Device,
     /// Parts of the network as they are used on the CPU.
     programs: Programs,
+    /// Where features of a data set's images are kept, if they are.
+    store: Option<Arc<FeatureStore>>,
 }
 
 /// What the names of the encoder's tensors begin with.
@@ -132,8 +135,20 @@ impl Model {
     }
 
     fn share(manifest: Manifest, network: Arc<Network>, device: &Device) -> Self {
-        let shared = Shared { manifest, network, device: device.clone(), programs: Programs::default() };
-        Self { shared: Arc::new(shared) }
+        let (device, programs) = (device.clone(), Programs::default());
+        Self { shared: Arc::new(Shared { manifest, network, device, programs, store: None }) }
+    }
+
+    /// The same model with this place for features.
+    pub(crate) fn with_store(&self, store: Option<Arc<FeatureStore>>) -> Self {
+        let Shared { manifest, network, device, .. } = self.shared.as_ref();
+        let (manifest, network, device) = (manifest.clone(), Arc::clone(network), device.clone());
+        Self { shared: Arc::new(Shared { manifest, network, device, programs: Programs::default(), store }) }
+    }
+
+    /// Where features of a data set's images are kept, if they are.
+    pub(crate) fn store(&self) -> Option<&Arc<FeatureStore>> {
+        self.shared.store.as_ref()
     }
 
     /// A model with random weights.

@@ -4,6 +4,7 @@
 //! Pages are written with `maud`, which escapes every text. The style sheet is the only text that goes in as it is.
 
 mod episodes;
+mod experiment;
 mod gallery;
 mod labelled;
 mod pictures;
@@ -14,6 +15,7 @@ mod tables;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use protoseg_data::{Benchmark, DataError};
 
+pub(crate) use self::experiment::experiment_html;
 use self::strips::Strips;
 pub use self::{
     episodes::episodes_html,

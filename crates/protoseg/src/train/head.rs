@@ -113,6 +113,6 @@ impl Model {
             ..training.clone()
         };
         let manifest = Manifest { training, ..fresh.manifest().clone() };
-        Ok(Self::new(manifest, trainer.network(), self.device()))
+        Ok(Self::new(manifest, trainer.network(), self.device()).with_store(self.store().cloned()))
     }
 }

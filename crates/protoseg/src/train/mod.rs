@@ -19,6 +19,7 @@ pub use event::{
 pub use folder::{BEST_FILE, LAST_FILE, PLAN_FILE, Recorder, RunFolder};
 pub use head::{HeadPlan, HeadProgress};
 pub use optimizer::{OptimizerKind, OptimizerSettings, Schedule};
+pub(crate) use plan::merge;
 pub use plan::{
     AugmentPlan, CheckpointPlan, DataPlan, HOLDOUT, MethodName, NO_VALIDATION, NetworkPlan, Plan, PlanError,
     Task, TrainingPlan, UnknownMethod, ValidationClasses, ValidationPlan,

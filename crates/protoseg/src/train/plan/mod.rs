@@ -460,7 +460,7 @@ impl NetworkPlan {
 }
 
 /// `changes` over `table`, table by table.
-fn merge(table: &mut toml::Table, changes: &toml::Table) {
+pub(crate) fn merge(table: &mut toml::Table, changes: &toml::Table) {
     for (key, change) in changes {
         match (table.get_mut(key), change) {
             (Some(toml::Value::Table(inner)), toml::Value::Table(change)) => merge(inner, change),

@@ -1,0 +1,50 @@
+//! How a row uses its model, by names.
+
+use super::{CellPlan, ExperimentError};
+use crate::{
+    method::{
+        Usage,
+        capl::{Preset, usage::ActiveParts},
+        prototypes::Answer,
+    },
+    model::Model,
+};
+
+/// The usage that a cell asks for; none for a system for episodes, which has one use only.
+pub fn resolve(model: &Model, cell: &CellPlan) -> Result<Option<Usage>, ExperimentError> {
+    let (variant, preset) = (cell.usage.variant.as_deref(), cell.usage.preset.as_deref());
+    let wanted = [variant, preset].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let refuse =
+        |known: String| ExperimentError::Use { row: cell.row.clone(), wanted: wanted.clone(), known };
+    if model.manifest().method.episodic().is_some() {
+        return match (variant, preset) {
+            (None, None) => Ok(None),
+            _ => Err(refuse("no `use` and no `preset`: it answers episodes".to_string())),
+        };
+    }
+    Ok(Some(match (model.usage()?, variant) {
+        (Usage::Capl(own), _) => {
+            let parts = || ActiveParts::ALL.map(ActiveParts::name).join(", ");
+            let own = match preset {
+                None => own,
+                Some(name) => {
+                    let found = Preset::ALL.into_iter().find(|preset| preset.name() == name);
+                    let known = || Preset::ALL.map(Preset::name).join(", ");
+                    own.with_preset(found.ok_or_else(|| refuse(known()))?)
+                }
+            };
+            Usage::Capl(match variant {
+                None => own,
+                Some(name) => own.with_parts(ActiveParts::named(name).ok_or_else(|| refuse(parts()))?),
+            })
+        }
+        (Usage::Prototypes(own), Some(name)) if preset.is_none() => {
+            let known = || Answer::ALL.map(Answer::name).join(", ");
+            let answer = Answer::named(name).ok_or_else(|| refuse(known()))?;
+            let able = own.with_answer(answer);
+            Usage::Prototypes(able.ok_or_else(|| refuse("those that need no head".to_string()))?)
+        }
+        (usage @ Usage::Prototypes(_), None) if preset.is_none() => usage,
+        (Usage::Prototypes(_), _) => return Err(refuse("a `use` without `preset`".to_string())),
+    }))
+}
