@@ -108,10 +108,23 @@ fn a_model_of_a_small_data_set_knows_its_base_classes_and_learns_another() {
     );
     let rows = results["rows"].as_array().unwrap();
     let variants: Vec<&str> = rows.iter().map(|row| row["variant"].as_str().unwrap()).collect();
-    assert_eq!(variants, ["cosine", "whitened", "head", "product"]);
+    assert_eq!(variants, ["cosine", "whitened", "head", "product", "product+prior"]);
     let whitened = &rows[1];
     assert!(whitened["base_before"].as_f64().unwrap() > 60.0, "{whitened}");
     assert!(whitened["novel"]["mean"].as_f64().unwrap() > 50.0, "{whitened}");
+    let report = fs::read_to_string(desk.path("r/report.html")).unwrap();
+    assert!(report.contains("reliability diagram") && rows[4]["confidence"]["ece"].is_f64(), "{}", rows[4]);
+
+    // It was calibrated when it was made; a model that was not has to be before a precision can be asked for.
+    let precise = "predict data/images/6.png --precision 0.9 --force -o precise";
+    desk.done(&format!("{precise} --model mine.safetensors"));
+    let wrong = desk.refused(precise);
+    assert!(wrong.contains("is not calibrated") && wrong.contains("protoseg calibrate"), "{wrong}");
+    let wrong = desk.refused("predict --model mine.safetensors data/images/6.png --precision 7 -o x");
+    assert!(wrong.contains("`--precision 7` is not between 0 and 1"), "{wrong}");
+    let told = json(&desk.done("calibrate mine.safetensors --data data -o again.safetensors --json"));
+    assert!(told["temperature"].as_f64().unwrap() > 0.0 && told["images"] == 5, "{told}");
+
     desk.done("new --encoder efficientnet-lite0 --size 96 -o named.safetensors");
     desk.done("new --size 96 -o unnamed.safetensors");
     let bytes = |name: &str| fs::read(desk.path(name)).unwrap();
@@ -147,7 +160,7 @@ fn a_head_on_a_frozen_encoder_is_a_run_that_resumes_to_the_same_bytes() {
     ));
     let variants: Vec<&str> =
         results["rows"].as_array().unwrap().iter().map(|row| row["variant"].as_str().unwrap()).collect();
-    assert_eq!(variants, ["cosine", "whitened", "head", "product"]);
+    assert_eq!(variants, ["cosine", "whitened", "head", "product", "product+prior"]);
     let wrong = desk.refused("train --freeze encoder --data data --arch pspnet50 --out other");
     assert!(wrong.contains("`--arch` must be left out"), "{wrong}");
     let wrong = desk.refused("train --freeze decoder --data data --out other");

@@ -5,7 +5,7 @@ use crate::{
     method::{
         Usage,
         capl::{Preset, usage::ActiveParts},
-        prototypes::Answer,
+        prototypes::PrototypeUsage,
     },
     model::Model,
 };
@@ -39,10 +39,8 @@ pub fn resolve(model: &Model, cell: &CellPlan) -> Result<Option<Usage>, Experime
             })
         }
         (Usage::Prototypes(own), Some(name)) if preset.is_none() => {
-            let known = || Answer::ALL.map(Answer::name).join(", ");
-            let answer = Answer::named(name).ok_or_else(|| refuse(known()))?;
-            let able = own.with_answer(answer);
-            Usage::Prototypes(able.ok_or_else(|| refuse("those that need no head".to_string()))?)
+            let known = || own.all().iter().map(PrototypeUsage::name).collect::<Vec<_>>().join(", ");
+            Usage::Prototypes(own.named(name).ok_or_else(|| refuse(known()))?)
         }
         (usage @ Usage::Prototypes(_), None) if preset.is_none() => usage,
         (Usage::Prototypes(_), _) => return Err(refuse("a `use` without `preset`".to_string())),

@@ -6,7 +6,7 @@ use protoseg::{
     core::{NovelPixels, Protocol},
     evaluate::{Evaluation, SupportSource, evaluate},
     from_encoder::BACKGROUND_ROWS,
-    method::{Usage, prototypes::Answer},
+    method::{Seen, Usage, prototypes::Answer},
     train::HeadPlan,
 };
 use protoseg_data::Benchmark;
@@ -67,6 +67,21 @@ fn the_box_finds_what_one_mask_taught_it() {
 }
 
 #[test]
+fn maps_before_they_are_joined_score_as_the_joined_features() {
+    let model = small();
+    let pack = taught(&model, &[("square", 0), ("other", 4)]);
+    let segmenter = Segmenter::builder(&model).pack(&pack).build().unwrap();
+    let (image, _) = picture(5);
+    let stages = segmenter.see(model.canvas(&image));
+    assert!(matches!(stages, Seen::Stages(_)), "the box compares maps as they are");
+    let (stages, joined) = (segmenter.grid_of(&stages), segmenter.grid(model.features(&image)));
+    assert_eq!((stages.width, stages.height, stages.classes), (12, 12, 3));
+    for (stages, joined) in stages.positions().zip(joined.positions()) {
+        assert!(stages.iter().zip(joined).all(|(a, b)| (a - b).abs() < 1e-4), "{stages:?}, {joined:?}");
+    }
+}
+
+#[test]
 fn packs_of_the_box_are_the_same_bytes_in_any_order() {
     let model = small();
     let names = [("a", 0), ("b", 3), ("c", 6)];
@@ -114,22 +129,41 @@ fn one_pass_and_a_short_training_know_the_base_classes_of_scenes() {
 
     let Usage::Prototypes(own) = model.usage().unwrap() else { panic!("it is a model of prototypes") };
     assert_eq!(own.answer(), Answer::Product);
-    let usages = Answer::ALL.map(|answer| Usage::Prototypes(own.clone().with_answer(answer).unwrap()));
+    assert_eq!(own.name(), "product+prior");
+    assert!(own.named("head").is_some_and(|head| head.name() == "head") && own.named("nothing").is_none());
+    let usages: Vec<Usage> = own.all().into_iter().map(Usage::Prototypes).collect();
     let plan = Evaluation {
         fold: 0,
         protocol: Protocol::Exact,
         shots: vec![5],
         supports: SupportSource::Drawn { seeds: vec![123], min_pixels: None },
-        usages: usages.to_vec(),
+        usages,
         size: None,
         limit: Some(20),
     };
     let evaluated = evaluate(&model, &scenes, &plan, &|_, _| (), |image| {
-        assert_eq!((image.before.len(), image.predicted.len()), (4, 4));
+        assert_eq!((image.before.len(), image.predicted.len()), (5, 5));
     })
     .unwrap();
     let total: Vec<f64> = evaluated.cells.iter().map(|cell| cell.scores.total).collect();
-    let [cosine, whitened, _, product] = total[..] else { panic!("{total:?}") };
+    let [cosine, whitened, _, product, _] = total[..] else { panic!("{total:?}") };
     assert!(whitened > cosine && product > cosine, "cosine, whitened, head, product: {total:?}");
     assert!(evaluated.cells.iter().all(|cell| cell.base_before.is_some()));
+
+    // Confidences are made true for the model's own use, and for no other.
+    let calibrated = model.calibrated(&few, &|_, _| ()).unwrap();
+    let temperature = calibrated.manifest().training.calibration.as_ref().unwrap().temperature;
+    assert_eq!(calibrated.fingerprint(), model.fingerprint(), "packs stay usable");
+    let of = |usage: Usage| {
+        let classifier = calibrated.base_classifier(&usage);
+        Segmenter::with_classifier(&calibrated, classifier, usage).temperature()
+    };
+    let Usage::Prototypes(own) = calibrated.usage().unwrap() else { panic!("it is a model of prototypes") };
+    assert_eq!(of(Usage::Prototypes(own.clone())), temperature);
+    assert_eq!(of(Usage::Prototypes(own.with_image_prior(false))), 1.0);
+    let own = vec![calibrated.usage().unwrap()];
+    let plan = Evaluation { usages: own, ..plan };
+    let cell = evaluate(&calibrated, &scenes, &plan, &|_, _| (), |_| ()).unwrap().cells.remove(0);
+    assert!(cell.confidence.written.pixels() > 1000);
+    assert_ne!(cell.confidence.written.ece(), cell.confidence.plain.ece());
 }
