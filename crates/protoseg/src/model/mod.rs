@@ -278,7 +278,7 @@ impl Model {
         }
         let mut manifest = self.manifest().clone();
         manifest.preprocess.size = size;
-        Ok(Self::share(manifest, Arc::clone(&self.shared.network), self.device()))
+        Ok(self.with_manifest(manifest))
     }
 
     /// The same weights with images that reach the canvas in another way. The fingerprint changes with it.
@@ -288,7 +288,12 @@ impl Model {
         }
         let mut manifest = self.manifest().clone();
         manifest.preprocess.fit = fit;
-        Self::share(manifest, Arc::clone(&self.shared.network), self.device())
+        self.with_manifest(manifest)
+    }
+
+    /// The same weights described otherwise.
+    fn with_manifest(&self, manifest: Manifest) -> Self {
+        Self::share(manifest, Arc::clone(&self.shared.network), self.device()).keep_features_like(self)
     }
 
     /// What the model is, apart from its weights.
