@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use protoseg::{
+    core::count,
     experiment::{
         self, Experiment, ExperimentFolder, ExperimentResults, Inputs, Job, ModelPlan, Options, Schedule,
     },
@@ -47,7 +48,15 @@ pub fn run(args: &cli::Experiment) -> Result<()> {
             outcome.left.describe()
         )));
     }
-    print(args, &outcome.results, &options)
+    print(args, &outcome.results, &options)?;
+    if outcome.diverged > 0 {
+        let models = count(outcome.diverged, "model");
+        bail!(
+            "the training of {models} diverged, so the tables lack {} cells\nhint: lower the rate in the recipe, or with `set`",
+            outcome.left.cells
+        );
+    }
+    Ok(())
 }
 
 /// The names of all experiments.

@@ -64,6 +64,7 @@ impl Watch for ExperimentWatch {
                 }
             }
             Event::Training(train::Event::Warning { text }) => self.line(format!("warning: {text}")),
+            Event::Diverged { job, error } => self.line(format!("{}: {error}", job.describe())),
             Event::Finished { job, making, testing } => self.line(format!(
                 "{}: made in {}, evaluated in {}",
                 job.describe(),

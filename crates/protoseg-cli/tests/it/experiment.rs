@@ -237,3 +237,37 @@ fn what_cannot_be_done_is_said_before_anything_is_written() {
     let error = desk.refused("experiment bad.toml --data data -o out --only head --training-seeds 1");
     assert!(error.contains("`whitend`") && error.contains("cosine, whitened"), "{error}");
 }
+
+#[test]
+fn a_system_for_episodes_is_tested_in_both_settings_with_one_training() {
+    let desk = desk();
+    let plan =
+        PLAN.replace("encoder =", "freeze_batch_norm = true\nencoder =").replace("epochs = 6", "epochs = 1");
+    let plan = format!("task = \"fs-seg\"\nmethod = \"panet\"\n{plan}")
+        .replace("batch = 4", "batch = 2\nmin_pixels = 1");
+    fs::write(desk.path("panet.toml"), plan).unwrap();
+    let table = |task: &str, more: &str| {
+        format!(
+            "title = \"PANet\"\ntask = \"{task}\"\nshots = [1, 2]\nsupport_seeds = [1]\nmin_support_pixels = 1\n{more}\n\
+             [models.panet]\nrecipe = \"panet.toml\"\n[[rows]]\nname = \"PANet\"\nmodel = \"panet\"\n"
+        )
+    };
+    fs::write(desk.path("episodes.toml"), table("fs-seg", "episodes = { episodes = 4, runs = 2 }")).unwrap();
+    fs::write(desk.path("fed.toml"), table("gfs-seg", "")).unwrap();
+    let results = json(&desk.done("experiment episodes.toml --data data -o out --json"));
+    let scores = &results["rows"][0]["mean"][1]["scores"];
+    assert!(
+        scores["class_miou"]["mean"].is_number() && scores["fb_iou"]["over_draws"].is_number(),
+        "{results}"
+    );
+    let markdown = fs::read_to_string(desk.path("out/episodes/results.md")).unwrap();
+    assert!(
+        markdown.contains("episodes in the style `pfenet`") && markdown.contains("class mIoU"),
+        "{markdown}"
+    );
+    let plan = desk.done("experiment fed.toml --data data -o out --dry-run");
+    assert!(plan.contains("there") && plan.contains("1 of 1 left"), "{plan}");
+    let results = json(&desk.done("experiment fed.toml --data data -o out --json"));
+    assert_eq!(results["rows"][0]["usage"], "panet (all prototypes fed)");
+    assert!(results["rows"][0]["mean"][0]["scores"]["total"]["mean"].is_number(), "{results}");
+}

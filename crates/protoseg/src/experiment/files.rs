@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use protoseg_data::{create_dir, write_atomic};
 
-use super::{ExperimentError, ExperimentResults, FoldResult, Options, RowResult, ShotResult};
+use super::{ExperimentError, ExperimentResults, FoldResult, Options, RowResult, Score, ShotResult};
 use crate::{
     report::experiment_html,
     tables::{csv, latex, markdown},
@@ -189,7 +189,7 @@ impl ExperimentResults {
         for row in &self.rows {
             let usage = csv::field(row.usage.as_deref().unwrap_or_default());
             for fold in &row.folds {
-                for (training, shots, seed, values) in &fold.scores {
+                for (training, Score { shots, seed, values, .. }) in &fold.scores {
                     let training = training.map_or_else(String::new, |seed| seed.to_string());
                     let (name, data) = (csv::field(&row.name), csv::field(&self.data));
                     let of = fold.fold;

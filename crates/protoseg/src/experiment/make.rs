@@ -11,8 +11,7 @@ use protoseg_data::{create_dir, write_atomic};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ExperimentError, Job, ModelPlan, Options,
-    plan::{Inputs, NewPlan},
+    ExperimentError, Inputs, Job, ModelPlan, NewPlan, Options,
     run::{Event, Watch},
 };
 use crate::{
@@ -75,7 +74,7 @@ impl Maker<'_> {
     fn load(&self, job: &Job, folder: &Path) -> Result<Model, ExperimentError> {
         let model = Model::load_on(file_of(folder, &job.plan), &self.device)?;
         Ok(match &job.plan {
-            ModelPlan::New(_) => model.keep_features(self.options.features.as_deref())?,
+            ModelPlan::New(_) => model.keep_features(self.options.features.as_deref()),
             _ => model,
         })
     }
@@ -113,7 +112,7 @@ impl Maker<'_> {
             Some(size) => bare.with_canvas(size)?,
             None => bare,
         };
-        let bare = bare.keep_features(self.options.features.as_deref())?;
+        let bare = bare.keep_features(self.options.features.as_deref());
         let benchmark = &self.inputs.benchmark;
         let progress = |done, total| self.watch.event(&Event::Features(done, total));
         let (rule, rows) = (plan.novel_pixels, plan.background_rows);

@@ -32,6 +32,7 @@ mod files;
 mod folder;
 mod identity;
 mod make;
+mod model_plan;
 mod plan;
 mod results;
 mod run;
@@ -44,6 +45,7 @@ pub use declaration::{
 };
 pub use error::ExperimentError;
 pub use folder::{Claim, ExperimentFolder};
-pub use plan::{CellPlan, Inputs, Job, ModelPlan, NewPlan, Schedule, Use};
+pub use model_plan::{ModelPlan, NewPlan};
+pub use plan::{CellPlan, Inputs, Job, Schedule, Use};
 pub use results::{ExperimentResults, FoldResult, Number, Paper, RowResult, ShotResult};
 pub use run::{Event, Left, Options, Outcome, Watch, duration, run};

@@ -5,20 +5,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protoseg_core::NovelPixels;
 use protoseg_data::{BENCHMARKS, Benchmark};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
     Experiment, ExperimentError,
-    declaration::{ModelDeclaration, NewDeclaration, RowDeclaration},
+    declaration::{ModelDeclaration, RowDeclaration},
     identity::{self, Files},
+    model_plan::{ModelPlan, resolve},
 };
-use crate::{
-    recipes,
-    train::{HeadPlan, Plan, PlanError, Task, merge},
-};
+use crate::train::Task;
 
 /// What an experiment is run on.
 #[non_exhaustive]
@@ -60,34 +57,6 @@ impl Inputs {
         self.init.push((model.map(str::to_string), whole));
         Ok(self)
     }
-}
-
-/// How a model is made.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ModelPlan {
-    /// By a run.
-    Train(Box<Plan>),
-    /// Of a frozen encoder.
-    New(NewPlan),
-    /// It is there.
-    File(PathBuf),
-}
-
-/// A model of a frozen encoder.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NewPlan {
-    /// A file of weights; without one the encoder in the box.
-    pub encoder: Option<PathBuf>,
-    /// The fold whose base classes it learns.
-    pub fold: usize,
-    /// What happens to pixels of novel classes.
-    pub novel_pixels: NovelPixels,
-    /// Prototypes of the background.
-    pub background_rows: usize,
-    /// Longer side of the canvas.
-    pub size: Option<usize>,
-    /// The head to train.
-    pub head: Option<HeadPlan>,
 }
 
 /// How a model is used.
@@ -248,127 +217,63 @@ fn seed_of(experiment: &Experiment, model: &ModelDeclaration, round: usize) -> O
     seeds.get(round).map(|&seed| Some(seed))
 }
 
-/// How a model of an experiment is made for a fold and a seed.
-fn resolve(
-    experiment: &Experiment,
-    inputs: &Inputs,
-    (name, model): (&str, &ModelDeclaration),
-    fold: usize,
-    seed: Option<u64>,
-) -> Result<ModelPlan, ExperimentError> {
-    let beside = |path: &Path| experiment.path.parent().unwrap_or(Path::new("")).join(path);
-    let own = inputs.init.iter().find(|(of, _)| of.as_deref() == Some(name));
-    let init = own.or_else(|| inputs.init.iter().find(|(of, _)| of.is_none())).map(|(_, path)| path.clone());
-    if let Some(file) = &model.file {
-        let seed = seed.map_or_else(String::new, |seed| seed.to_string());
-        let file = file.replace("{fold}", &fold.to_string()).replace("{seed}", &seed);
-        return Ok(ModelPlan::File(beside(Path::new(&file))));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipes;
+
+    fn schedule(name: &str, change: impl Fn(&mut Experiment, &mut Inputs)) -> Schedule {
+        let mut experiment = Experiment::open(name).unwrap();
+        let mut inputs = Inputs::new("scenes", None).unwrap();
+        change(&mut experiment, &mut inputs);
+        Schedule::new(&experiment, &inputs).unwrap()
     }
-    if let Some(new) = &model.new {
-        let NewDeclaration { encoder, novel_pixels, background_rows, size, head } = new.clone();
-        let head = head.map(|own| {
-            let mut head = HeadPlan { seed: seed.unwrap_or_default(), ..HeadPlan::default() };
-            head.steps = own.steps.unwrap_or(head.steps);
-            head.batch = own.batch.unwrap_or(head.batch);
-            head.lr = own.lr.unwrap_or(head.lr);
-            head
+
+    fn ids(schedule: &Schedule) -> Vec<&str> {
+        schedule.jobs.iter().map(|job| job.id.as_str()).collect()
+    }
+
+    #[test]
+    fn rows_that_need_the_same_training_share_it() {
+        let one_fold =
+            |experiment: &mut Experiment, _: &mut Inputs| experiment.declaration.folds = Some(vec![1]);
+        let strategies = schedule("strategies", one_fold);
+        assert_eq!(strategies.jobs.iter().map(|job| job.cells.len()).collect::<Vec<_>>(), [2, 1, 3]);
+        assert_eq!(strategies.rows.len(), 6);
+        // Baseline and CAPL are those of the other table.
+        let enrichment = schedule("enrichment", one_fold);
+        let shared = ids(&enrichment).into_iter().filter(|id| ids(&strategies).contains(id)).count();
+        assert_eq!((enrichment.jobs.len(), shared), (8, 2));
+    }
+
+    #[test]
+    fn every_experiment_can_be_planned_and_folds_come_one_after_the_other() {
+        for name in recipes::experiment_names() {
+            let planned = schedule(name, |_, _| ());
+            let folds: Vec<usize> = planned.jobs.iter().map(|job| job.fold).collect();
+            assert!(folds.is_sorted() && planned.folds == [0, 1, 2, 3], "{name}: {folds:?}");
+        }
+        let heads = schedule("heads", |_, _| ());
+        // Two without training and three heads in each fold.
+        assert_eq!(heads.jobs.len(), 20);
+    }
+
+    #[test]
+    fn a_name_changes_with_what_the_model_depends_on_and_with_nothing_else() {
+        let plain = schedule("strategies", |_, _| ());
+        let same = schedule("strategies", |_, inputs| {
+            inputs.devices = vec!["cpu".to_string(), "cpu".to_string()];
+            inputs.root = Some(PathBuf::from("elsewhere"));
         });
-        let encoder = encoder.map(|path| beside(&path)).or(init);
-        let novel_pixels = novel_pixels.unwrap_or(inputs.benchmark.novel_pixels);
-        return Ok(ModelPlan::New(NewPlan { encoder, fold, novel_pixels, background_rows, size, head }));
-    }
-    let mut plan = read_recipe(experiment, inputs, name, model)?;
-    plan.data.source.clone_from(&inputs.source);
-    plan.data.root.clone_from(&inputs.root);
-    plan.data.fold = fold;
-    plan.seed = seed.unwrap_or(plan.seed);
-    plan.devices.clone_from(&inputs.devices);
-    plan.network.init = init.or(plan.network.init);
-    plan.training.epochs = inputs.epochs.unwrap_or(plan.training.epochs);
-    plan.check()?;
-    Ok(ModelPlan::Train(Box::new(plan)))
-}
-
-/// The recipe of a model with the model's changes.
-fn read_recipe(
-    experiment: &Experiment,
-    inputs: &Inputs,
-    name: &str,
-    model: &ModelDeclaration,
-) -> Result<Plan, ExperimentError> {
-    let data = inputs.benchmark.dataset.name();
-    let choice = model.recipe.as_ref().or(experiment.declaration.recipe.as_ref());
-    let recipe = choice
-        .and_then(|choice| choice.of(data))
-        .ok_or_else(|| ExperimentError::NoRecipe { model: name.to_string(), data: data.to_string() })?;
-    let file = experiment.path.parent().unwrap_or(Path::new("")).join(recipe);
-    let (text, path) = match recipes::training(recipe) {
-        Some(text) => (text.to_string(), PathBuf::from(format!("recipes/{recipe}.toml"))),
-        None => match fs::read_to_string(&file) {
-            Ok(text) => (text, file),
-            Err(_) => {
-                return Err(ExperimentError::UnknownRecipe {
-                    model: name.to_string(),
-                    recipe: recipe.to_string(),
-                    known: recipes::training_names().collect::<Vec<_>>().join(", "),
-                });
-            }
-        },
-    };
-    let mut table: toml::Table = toml::from_str(&text).map_err(|error| PlanError::Format {
-        path: path.clone(),
-        reason: error.to_string().trim_end().to_string(),
-    })?;
-    // What is wrong with the recipe alone is said with its line.
-    Plan::parse(&text, &path)?;
-    merge(&mut table, &model.set);
-    table.try_into().map_err(|error: toml::de::Error| ExperimentError::Set {
-        path: experiment.path.clone(),
-        model: name.to_string(),
-        reason: error.message().to_string(),
-    })
-}
-
-impl ModelPlan {
-    /// Everything that the model depends on besides data set and fold. Places of files and machines are no part of it.
-    fn identity(&self, files: &mut Files) -> Result<Value, ExperimentError> {
-        let mut known = |path: &Path| {
-            files.name(path).map_err(|source| ExperimentError::Read { path: path.to_path_buf(), source })
-        };
-        Ok(match self {
-            Self::File(path) => json!({ "file": known(path)? }),
-            Self::New(plan) => {
-                let head = plan.head.as_ref().map(|head| {
-                    json!({ "steps": head.steps, "batch": head.batch, "lr": head.lr, "seed": head.seed })
-                });
-                let encoder = match plan.encoder.as_deref() {
-                    Some(path) => known(path)?,
-                    None => files.builtin(),
-                };
-                json!({ "new": {
-                    "encoder": encoder,
-                    "novel_pixels": plan.novel_pixels,
-                    "background_rows": plan.background_rows,
-                    "size": plan.size,
-                    "head": head,
-                }})
-            }
-            Self::Train(plan) => {
-                let init = plan.network.init.as_deref().map(known).transpose()?;
-                let mut value = serde_json::to_value(plan.as_ref()).expect("a plan is plain data");
-                for (table, keys) in
-                    [("data", &["source", "root", "fold", "workers"][..]), ("network", &["init"])]
-                {
-                    if let Some(table) = value[table].as_object_mut() {
-                        keys.iter().for_each(|key| drop(table.remove(*key)));
-                    }
-                }
-                if let Some(plan) = value.as_object_mut() {
-                    plan.remove("devices");
-                    plan.remove("checkpoint");
-                }
-                json!({ "train": value, "init": init })
-            }
-        })
+        assert_eq!(ids(&plain), ids(&same));
+        let epochs = schedule("strategies", |_, inputs| inputs.epochs = Some(1));
+        assert!(ids(&plain).iter().all(|id| !ids(&epochs).contains(id)));
+        let seeds =
+            |experiment: &mut Experiment, _: &mut Inputs| experiment.declaration.training_seeds = vec![1];
+        assert_ne!(ids(&plain), ids(&schedule("strategies", seeds)));
+        // Another test of the same models.
+        let tested = schedule("strategies", |experiment, _| experiment.declaration.shots = vec![2]);
+        assert_eq!(ids(&plain), ids(&tested));
+        assert_ne!(plain.jobs[0].cells[0].id, tested.jobs[0].cells[0].id);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use protoseg_core::{Spread, count};
 use serde::Serialize;
 
-use super::{Cell, Experiment, Options, RowDeclaration, Schedule};
+use super::{Cell, Experiment, Options, RowDeclaration, Schedule, Score};
 use crate::train::Task;
 
 const SCHEMA: &str = "protoseg.experiment-results/1";
@@ -84,9 +84,9 @@ pub struct FoldResult {
     pub cells: Vec<String>,
     /// One per number of shots.
     pub shots: Vec<ShotResult>,
-    /// Scores of every model and draw, as they are: training seed, shots, support seed, values.
+    /// Scores of every draw, as they are, each with the training seed of its model.
     #[serde(skip)]
-    pub(super) scores: Vec<(Option<u64>, usize, u64, BTreeMap<String, f64>)>,
+    pub(super) scores: Vec<(Option<u64>, Score)>,
 }
 
 /// Scores at a number of shots, in percent, by name.
@@ -195,9 +195,8 @@ impl RowResult {
 
 impl FoldResult {
     fn new(fold: usize, own: Vec<(Option<u64>, &Cell)>) -> Self {
-        let scores = own.iter().flat_map(|(seed, cell)| {
-            cell.scores.iter().map(|score| (*seed, score.shots, score.seed, score.values.clone()))
-        });
+        let scores =
+            own.iter().flat_map(|(seed, cell)| cell.scores.iter().map(|score| (*seed, score.clone())));
         Self {
             fold,
             training_seeds: own.iter().filter_map(|(seed, _)| *seed).collect(),

@@ -15,7 +15,7 @@ use crate::{
     evaluate::{Evaluation, SupportSource, evaluate},
     method::Usage,
     model::Model,
-    train::{self, Task},
+    train::{self, Task, TrainError},
 };
 
 /// Where and how an experiment is carried out. Nothing of it changes a result.
@@ -56,6 +56,13 @@ pub enum Event<'a> {
     Steps(usize, usize),
     /// Images that are evaluated, of how many; or episodes.
     Tested(usize, usize),
+    /// The training of a model diverged. The others go on.
+    Diverged {
+        /// The model.
+        job: &'a Job,
+        /// What happened.
+        error: &'a TrainError,
+    },
     /// A model's cells are written.
     Finished {
         /// The model.
@@ -83,6 +90,8 @@ pub struct Outcome {
     pub results: ExperimentResults,
     /// Cells of this process that are still missing: it was told to stop, or others work on them.
     pub left: Left,
+    /// Models whose training diverged; their cells are missing.
+    pub diverged: usize,
     /// Whether it was told to stop.
     pub is_stopped: bool,
 }
@@ -174,7 +183,7 @@ pub fn run(
 ) -> Result<Outcome, ExperimentError> {
     let maker = Maker { inputs, options, device: device::open(&inputs.devices[0])?, watch };
     let jobs = options.jobs(schedule);
-    let mut is_stopped = false;
+    let (mut is_stopped, mut diverged) = (false, 0);
     for (place, job) in jobs.iter().enumerate() {
         if options.missing(job).is_empty() {
             continue;
@@ -193,9 +202,19 @@ pub fn run(
             continue;
         }
         watch.event(&Event::Started { job, place: place + 1, left: options.left(&jobs) });
-        let Some((model, making)) = maker.make(job)? else {
-            is_stopped = true;
-            break;
+        let (model, making) = match maker.make(job) {
+            Ok(Some(made)) => made,
+            Ok(None) => {
+                is_stopped = true;
+                break;
+            }
+            // The other models may do better.
+            Err(ExperimentError::Train(error @ TrainError::Diverged { .. })) => {
+                watch.event(&Event::Diverged { job, error: &error });
+                diverged += 1;
+                continue;
+            }
+            Err(error) => return Err(error),
         };
         let started = Instant::now();
         let mut cells = test(experiment, inputs, (job, &missing), &model, watch)?;
@@ -210,7 +229,7 @@ pub fn run(
     }
     let results = ExperimentResults::collect(experiment, schedule, options);
     results.write(options)?;
-    Ok(Outcome { results, left: options.left(&jobs), is_stopped })
+    Ok(Outcome { results, left: options.left(&jobs), diverged, is_stopped })
 }
 
 /// Evaluates a model for some of its cells, in one pass over the images.

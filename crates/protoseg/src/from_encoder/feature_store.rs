@@ -24,7 +24,9 @@ const HEADER: usize = 4 + 3 * 4 + 4;
 /// Where features are kept.
 #[derive(Debug)]
 pub(crate) struct FeatureStore {
-    /// Without a folder features are rounded all the same, so that results do not depend on it.
+    /// What was asked for; each extractor has a folder of its own there. Without it features are rounded all the same, so
+    /// that results do not depend on it.
+    root: Option<PathBuf>,
     folder: Option<PathBuf>,
 }
 
@@ -32,12 +34,19 @@ impl Model {
     /// The same model, whose features of a data set's images are rounded to 16 bits and, with a folder, kept there from
     /// run to run. Everything that is learned from the data set or evaluated on it takes them; pictures of other sources
     /// are looked at as always.
-    pub fn keep_features(&self, folder: Option<&Path>) -> Result<Self, DataError> {
+    #[must_use]
+    pub fn keep_features(&self, folder: Option<&Path>) -> Self {
+        let root = folder.map(Path::to_path_buf);
         let folder = folder.map(|folder| folder.join(extractor(self)));
-        if let Some(folder) = &folder {
-            create_dir(folder)?;
+        self.with_store(Some(FeatureStore { root, folder }.into()))
+    }
+
+    /// Keeps features where another model keeps its own.
+    pub(crate) fn keep_features_like(self, other: &Self) -> Self {
+        match other.store() {
+            Some(store) => self.keep_features(store.root.as_deref()),
+            None => self,
         }
-        Ok(self.with_store(Some(FeatureStore { folder }.into())))
     }
 
     /// F of a data set's image, `[1, d, h, w]`: as it is kept, if it is kept.
@@ -78,6 +87,7 @@ impl FeatureStore {
         let values: Vec<f32> = model.features(image).try_into_vec_as().expect("features are f32");
         let bytes: Vec<u8> = values.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes()).collect();
         if let Some(folder) = &self.folder {
+            create_dir(folder)?;
             write_atomic(&folder.join(name(benchmark, index)), &packed(size, &bytes))?;
         }
         Ok(bytes)
@@ -171,12 +181,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let scenes = Benchmark::open("scenes", None).unwrap();
         let model = Model::builtin().with_canvas(96).unwrap();
-        let kept = model.keep_features(Some(folder.path())).unwrap();
+        let kept = model.keep_features(Some(folder.path()));
         let image = scenes.dataset.image(3).unwrap();
         let values = |model: &Model| -> Vec<f32> {
             model.sample_features(&scenes, 3, &image).unwrap().try_into_vec_as().unwrap()
         };
-        let rounded = values(&model.keep_features(None).unwrap());
+        let rounded = values(&model.keep_features(None));
         assert!(values(&kept) == rounded && values(&kept) == rounded, "made, then read");
         let exact = values(&model);
         let furthest = exact.iter().zip(&rounded).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
@@ -191,8 +201,12 @@ mod tests {
 
     #[test]
     fn features_of_another_canvas_are_kept_elsewhere() {
-        let model = Model::builtin();
-        assert_ne!(extractor(&model), extractor(&model.with_canvas(96).unwrap()));
+        let model = Model::builtin().keep_features(Some(Path::new("features")));
+        let other = model.with_canvas(96).unwrap();
+        let folder = |model: &Model| model.store().and_then(|store| store.folder.clone()).unwrap();
+        assert_ne!(folder(&model), folder(&other));
+        assert!(folder(&other).starts_with("features"));
         assert_eq!(extractor(&model), extractor(&Model::builtin()));
+        assert!(Model::builtin().with_canvas(96).unwrap().store().is_none());
     }
 }

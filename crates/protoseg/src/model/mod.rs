@@ -273,7 +273,7 @@ impl Model {
 
     /// The same weights with another description.
     pub(crate) fn with_manifest(&self, manifest: Manifest) -> Self {
-        Self::share(manifest, Arc::clone(&self.shared.network), self.device())
+        Self::share(manifest, Arc::clone(&self.shared.network), self.device()).keep_features_like(self)
     }
 
     /// The same weights with a canvas of another side. Features change with it, and so does the fingerprint.
