@@ -43,6 +43,6 @@ fn svg(confidence: &ConfidenceRow) -> String {
     }
     let plot = chart.finish("right, %", Some("confidence, %"));
     format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="430" height="400" viewBox="0 0 430 400" role="img" aria-label="reliability diagram"><rect width="430" height="400" fill="#ffffff"/><g font-family="Helvetica Neue, Arial, DejaVu Sans, sans-serif" font-size="12" fill="#5b636d">{plot}</g></svg>"##
+        r##"<svg width="430" height="400" viewBox="0 0 430 400" role="img" aria-label="reliability diagram"><rect width="430" height="400" fill="#ffffff"/><g font-family="Helvetica Neue, Arial, DejaVu Sans, sans-serif" font-size="12" fill="#5b636d">{plot}</g></svg>"##
     )
 }
