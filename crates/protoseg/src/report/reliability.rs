@@ -31,7 +31,9 @@ pub fn diagram(results: &Results) -> Option<Markup> {
 
 fn svg(confidence: &ConfidenceRow) -> String {
     let percent = |groups: &[ReliabilityGroup]| -> Vec<(f64, f64)> {
-        groups.iter().map(|group| (100.0 * group.confidence, 100.0 * group.accuracy)).collect()
+        // A handful of pixels says nothing.
+        let shown = groups.iter().filter(|group| group.share >= 1e-3);
+        shown.map(|group| (100.0 * group.confidence, 100.0 * group.accuracy)).collect()
     };
     let mut chart = Chart::new("reliability", FRAME, (0.0, 100.0), (0.0, 100.0)).grid();
     chart = chart.line(&[(0.0, 0.0), (100.0, 100.0)], r##"stroke="#8a929c" stroke-dasharray="4 4""##);
