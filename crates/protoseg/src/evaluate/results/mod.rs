@@ -255,7 +255,7 @@ impl Results {
     pub(crate) fn confidence_row(&self) -> Option<&ResultRow> {
         let most = self.rows.iter().map(|row| row.shots).max()?;
         let rows = || self.rows.iter().filter(|row| row.shots == most && row.confidence.is_some());
-        rows().rfind(|row| Some(row.variant) == self.trained_variant).or_else(|| rows().last())
+        rows().rfind(|row| Some(row.variant) == self.trained_variant).or_else(|| rows().next_back())
     }
 
     /// The main numbers as text, one line per row, under [`Self::TITLES`].
