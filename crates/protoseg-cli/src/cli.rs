@@ -445,7 +445,7 @@ pub struct Eval {
     #[arg(long, default_value = "exact")]
     pub protocol: String,
     /// Which parts of the method to use: baseline (neither), sce, dqce or capl (both); of a model from an encoder alone:
-    /// cosine, whitened, head or product [default: all]
+    /// cosine, whitened, head or product, each with +prior for the image prior [default: all, and the model's own use]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub variants: Vec<String>,
     /// Presets of the method to evaluate: `reference`, `paper`, `balanced`; one row each [default: as trained]
