@@ -201,7 +201,7 @@ impl Segmenter {
         self.usage.look(self.model.network(), features)
     }
 
-    /// Scores on the grid of what [`Self::see`] or [`Self::look`] has seen.
+    /// Scores on the grid of what [`Self::see`] has seen.
     pub fn grid_of(&self, seen: &Seen) -> ScoreGrid {
         let mut grid = self.raw_grid(seen);
         self.usage.finish(std::slice::from_mut(&mut grid));
