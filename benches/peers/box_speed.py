@@ -1,7 +1,7 @@
 """The model in the box beside PyTorch eager, ONNX Runtime and OpenVINO: the same network, weights and rows, from a normalised
 image of 480 x 480 to its label map: features (472 channels at stride 8), cosines with the 512 rows of the bank and 2 taught
-ones, the best of each class, bilinear upsampling, argmax. Batch 1, 2 threads. `--part features` ends at the features. And
-beside PSPNet-50 at 473 x 473, both in protoseg.
+ones, the best of each class, bilinear upsampling, argmax. Batch 1, 2 threads. And beside
+PSPNet-50 at 473 x 473, both in protoseg.
 
 usage: python box_speed.py --rounds 5 --runs 20        needs cargo build --release --workspace
 
@@ -30,8 +30,8 @@ PSPNET = "PSPNet-50"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def network(model, part):
-    """The features, or the labels by the bank and two more classes with a random row each."""
+def network(model):
+    """An image -> its labels by the bank and two more classes with a random row each."""
     import torch
     from safetensors.torch import load_file
 
@@ -39,8 +39,6 @@ def network(model, part):
 
     tensors = load_file(model)
     net = Box().load(tensors)
-    if part == "features":
-        return net
     emphasis = tensors["emphasis"].float().view(1, -1, 1, 1)
     taught = torch.randn(TAUGHT, emphasis.shape[1], generator=torch.Generator().manual_seed(1))
     rows = torch.nn.functional.normalize(torch.cat([tensors["base"].float() * emphasis.flatten(), taught]))
@@ -68,23 +66,19 @@ def normalised():
     return ((noise().astype(np.float32) - 127) / 128).transpose(2, 0, 1)[None].copy()
 
 
-def check(model, part, folder):
-    """The largest differences: of the peers' features, and of protoseg's scores of the background from PyTorch's."""
+def check(model, folder):
+    """How far the peers agree, and how much protoseg's scores of the background differ from PyTorch's."""
     import torch
     from PIL import Image
     from safetensors.torch import load_file
 
-    outputs = {peer: runner(peer, lambda: network(model, part), normalised(), str(folder / "net.onnx"))() for peer in PEERS}
-    first, *others = outputs.values()
-    if part == "features":
-        worst = max(float(np.abs(first - other).max()) for other in others)
-        print(f"largest difference of the peers' features: {worst:.1e} (features reach {np.abs(first).max():.2f})", flush=True)
-        assert worst < 1e-3, "the peers are not the same network"
-    else:
-        same = min(float((first == other).mean()) for other in others)
-        print(f"pixels to which the peers give the same class: {100 * same:.2f} %", flush=True)
-        assert same > 0.999, "the peers are not the same network"
-        first = network(model, "features")(torch.from_numpy(normalised())).detach().numpy()
+    net = network(model)
+    labels = {peer: runner(peer, lambda: net, normalised(), str(folder / "net.onnx"))() for peer in PEERS}
+    first, *others = labels.values()
+    same = min(float((first == other).mean()) for other in others)
+    print(f"pixels to which the peers give the same class: {100 * same:.2f} %", flush=True)
+    assert same > 0.999, "the peers are not the same network"
+    features = net.net(torch.from_numpy(normalised())).detach()
 
     Image.fromarray(noise()).save(folder / "noise.png")
     command = [OURS, "predict", "--model", model, folder / "noise.png", "-o", folder / "out", "--write", "none",
@@ -94,9 +88,9 @@ def check(model, part, folder):
     tensors = load_file(model)
     emphasis = tensors["emphasis"].float()
     unit = torch.nn.functional.normalize
-    pixels = unit(torch.from_numpy(first)[0].flatten(1).T * emphasis)
+    pixels = unit(features[0].flatten(1).T * emphasis)
     best = 20 * (pixels @ unit(tensors["base"].float() * emphasis).T).amax(1)
-    best = best.view(1, 1, *first.shape[2:])
+    best = best.view(1, 1, *features.shape[2:])
     theirs = torch.nn.functional.interpolate(best, ours.shape, mode="bilinear", align_corners=False)[0, 0]
     worst = (ours - theirs).abs().max().item()
     print(f"largest difference of protoseg's scores from PyTorch's: {worst:.1e} (scores reach {theirs.abs().max():.1f})", flush=True)
@@ -106,40 +100,34 @@ def check(model, part, folder):
 def measure(args, folder):
     import torch
 
-    net = network(args.model, args.part)
+    net = network(args.model)
     torch.onnx.export(net, (torch.from_numpy(normalised()),), str(folder / "net.onnx"), dynamo=True, external_data=False, verbose=False)
     del net
-    check(args.model, args.part, folder)
+    check(args.model, folder)
     bench = lambda runs, *what: [OURS, "bench", "inference", "--runs", str(runs), "--json", *what]
     commands = {"protoseg": bench(args.runs, "--model", args.model, "--classes", "3")}
     for peer in PEERS:
-        commands[peer] = [sys.executable, __file__, "--worker", peer, "--part", args.part, "--model", args.model, "--runs", str(args.runs), "--folder", folder]
+        commands[peer] = [sys.executable, __file__, "--worker", peer, "--model", args.model, "--runs", str(args.runs), "--folder", folder]
     commands[PSPNET] = bench(max(1, args.runs // 5), "--arch", "pspnet50", "--size", "473")
     # A thread that spins while it waits would slow the others' start.
     environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE", "RAYON_NUM_THREADS": str(THREADS)}
     answers = {name: [] for name in commands}
-    part = features_ms if args.part == "features" else labels_ms
     for index in range(args.rounds):
         for name in list(commands)[::1 if index % 2 == 0 else -1]:
             answer = subprocess.run(commands[name], capture_output=True, text=True, env=environment)
             if answer.returncode:
                 sys.exit(f"{name} does not work: {answer.stderr.strip()}")
             answers[name].append(json.loads(answer.stdout[answer.stdout.index("{"):]))
-        line = ", ".join(f"{name} {part(values[-1]):.1f}" for name, values in answers.items())
+        line = ", ".join(f"{name} {labels_ms(values[-1]):.1f}" for name, values in answers.items())
         print(f"round {index + 1}: {line} ms", flush=True)
 
-    print(f"\n{args.part} by the model in the box, {SIZE} x {SIZE}, batch 1, {THREADS} threads, medians of {args.rounds} rounds of {args.runs} images")
+    print(f"\nlabels by the model in the box, {SIZE} x {SIZE}, batch 1, {THREADS} threads, medians of {args.rounds} rounds of {args.runs} images")
     print(f"{'':22} {'ms':>7} {'x protoseg':>11} {'least and most':>15} {'MiB':>6}")
     for name, values in answers.items():
-        ratios = compare(values, answers["protoseg"], part)
+        ratios = compare(values, answers["protoseg"], labels_ms)
         note = " at 473 x 473" * (name == PSPNET)
-        print(f"{name + note:22} {statistics.median(map(part, values)):7.1f} {statistics.median(ratios):11.2f} "
+        print(f"{name + note:22} {statistics.median(map(labels_ms, values)):7.1f} {statistics.median(ratios):11.2f} "
               f"{ratios[0]:7.2f} {ratios[-1]:7.2f} {max(value['peak_memory_bytes'] for value in values) / 2**20:6.0f}")
-
-
-def features_ms(answer):
-    """Of a peer, all of its time."""
-    return answer.get("features_ms", answer["median_ms"])
 
 
 def labels_ms(answer):
@@ -157,12 +145,11 @@ def main():
     parser.add_argument("--model", type=pathlib.Path, default=ROOT / "models/box.safetensors")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=20, help="timed images per process; a fifth as many of PSPNet-50")
-    parser.add_argument("--part", choices=["labels", "features"], default="labels", help="where the measured work ends")
     parser.add_argument("--worker", choices=PEERS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=pathlib.Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        return report(runner(args.worker, lambda: network(args.model, args.part), normalised(), str(args.folder / "net.onnx")), args.runs)
+        return report(runner(args.worker, lambda: network(args.model), normalised(), str(args.folder / "net.onnx")), args.runs)
     print(f"{time.strftime('%Y-%m-%d')}, {platform.machine()}, {os.cpu_count()} CPUs")
     with tempfile.TemporaryDirectory() as folder:
         measure(args, pathlib.Path(folder))
