@@ -106,7 +106,7 @@ fn teach(model: &Path, pack: &Path) -> Result<()> {
 
 /// What is evaluated: with training, every part of CAPL at 1 and 5 shots; without, what was just taught.
 fn plan(args: &Demo, model: &Model) -> Result<Evaluation> {
-    let names: &[&str] = if args.train { &["baseline", "sce", "capl"] } else { &["product"] };
+    let names: &[&str] = if args.train { &["baseline", "sce", "capl"] } else { &["product+prior"] };
     let seeds = if args.train && !args.quick { &SUPPORT_SEEDS[..] } else { &SUPPORT_SEEDS[..1] };
     let limit = match (args.train, args.quick) {
         (true, false) => None,

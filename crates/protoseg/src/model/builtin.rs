@@ -61,6 +61,6 @@ mod tests {
     fn the_demo_s_model_knows_the_base_classes_of_scenes() {
         let model = Model::builtin_scenes();
         assert_eq!((model.classes().n_base(), model.classes().n_novel()), (16, 5));
-        assert_eq!(model.usage().unwrap().variant(), "product");
+        assert_eq!(model.usage().unwrap().variant(), "product+prior");
     }
 }
