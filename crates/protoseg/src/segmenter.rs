@@ -89,7 +89,7 @@ impl Segmenter {
     /// With a classifier that is already there.
     pub fn with_classifier(model: &Model, classifier: Classifier, usage: Usage) -> Self {
         let palette = Arc::new(Palette::new(&classifier.classes));
-        let temperature = model.temperature(&usage);
+        let temperature = model.calibration(&usage).map_or(1.0, |calibration| calibration.temperature);
         Self { model: model.clone(), classifier, usage, palette, overlap: None, temperature }
     }
 

@@ -78,7 +78,7 @@ pub fn run(args: &Predict) -> Result<()> {
     }
     let segmenter = builder.build()?;
     let abstain = match args.precision {
-        Some(precision) => Some(threshold(&model, model_name(args.model.as_deref()), precision)?),
+        Some(precision) => Some(threshold(&model, &usage, model_name(args.model.as_deref()), precision)?),
         None => args.abstain,
     };
     if let Some(path) = &args.logits {
@@ -120,10 +120,10 @@ pub fn run(args: &Predict) -> Result<()> {
 }
 
 /// The confidence from which on labels are right with this share, by the model's calibration.
-fn threshold(model: &Model, name: String, precision: f64) -> Result<f64> {
-    let Some(calibration) = &model.manifest().training.calibration else {
+fn threshold(model: &Model, usage: &Usage, name: String, precision: f64) -> Result<f64> {
+    let Some(calibration) = model.calibration(usage) else {
         bail!(
-            "`{name}` is not calibrated, so it is unknown which confidence gives a precision of {precision}\n\
+            "`{name}` is not calibrated for this use, so it is unknown which confidence gives a precision of {precision}\n\
              hint: protoseg calibrate {name} --data DIR -o calibrated.safetensors, or choose a confidence with --abstain"
         );
     };

@@ -119,11 +119,17 @@ fn a_model_of_a_small_data_set_knows_its_base_classes_and_learns_another() {
     let precise = "predict data/images/6.png --precision 0.9 --force -o precise";
     desk.done(&format!("{precise} --model mine.safetensors"));
     let wrong = desk.refused(precise);
-    assert!(wrong.contains("is not calibrated") && wrong.contains("protoseg calibrate"), "{wrong}");
+    assert!(
+        wrong.contains("is not calibrated for this use") && wrong.contains("protoseg calibrate"),
+        "{wrong}"
+    );
     let wrong = desk.refused("predict --model mine.safetensors data/images/6.png --precision 7 -o x");
     assert!(wrong.contains("`--precision 7` is not between 0 and 1"), "{wrong}");
     let told = json(&desk.done("calibrate mine.safetensors --data data -o again.safetensors --json"));
     assert!(told["temperature"].as_f64().unwrap() > 0.0 && told["images"] == 5, "{told}");
+
+    let wrong = desk.refused("calibrate mine.safetensors --data scenes -o other.safetensors");
+    assert!(wrong.contains("do not have the same base classes"), "{wrong}");
 
     desk.done("new --encoder efficientnet-lite0 --size 96 -o named.safetensors");
     desk.done("new --size 96 -o unnamed.safetensors");

@@ -3,7 +3,7 @@
 use protoseg_core::{IGNORE, NovelPixels, Reliability, Remap, RowMap, ScoreMap, ScoredPixels, decide};
 use protoseg_data::{Benchmark, DataError, Progress, scan};
 
-use super::{EvaluateError, evenly};
+use super::{EvaluateError, check_classes, evenly};
 use crate::{
     model::{Calibration, Manifest, Model, Training},
     segmenter::Segmenter,
@@ -49,7 +49,10 @@ impl Model {
     pub fn calibrated(&self, benchmark: &Benchmark, progress: Progress<'_>) -> Result<Self, EvaluateError> {
         let dataset = benchmark.dataset.as_ref();
         let training = &self.manifest().training;
-        let fold = benchmark.fold(training.fold.unwrap_or(0))?;
+        let index = training.fold.unwrap_or(0);
+        let fold = benchmark.fold(index)?;
+        let classes = fold.classes(dataset.classes()).map_err(DataError::from)?;
+        check_classes(self, &classes, index, dataset.name())?;
         let rule = training.novel_pixels.unwrap_or(NovelPixels::Ignore);
         let remap = Remap::for_base_training(dataset.classes(), fold, rule).map_err(DataError::from)?;
         let all = scan(dataset, &benchmark.train)?.for_base_training(dataset.classes(), fold, rule);

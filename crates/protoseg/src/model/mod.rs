@@ -332,12 +332,11 @@ impl Model {
         method.usage().ok_or_else(|| ModelError::Episodic { method: method.name() })
     }
 
-    /// What scores are divided by before the softmax, if the model is used like this: confidences were made true for the
-    /// model as it was trained, and for no other use.
-    pub(crate) fn temperature(&self, usage: &Usage) -> f64 {
-        let calibration = self.manifest().training.calibration.as_ref();
+    /// How the confidences of the model, used like this, were made true. That is done for the model as it was trained, and
+    /// for no other use.
+    pub fn calibration(&self, usage: &Usage) -> Option<&Calibration> {
         let is_own = || self.usage().is_ok_and(|own| own.is_same_use(usage));
-        calibration.filter(|_| is_own()).map_or(1.0, |calibration| calibration.temperature)
+        self.manifest().training.calibration.as_ref().filter(|_| is_own())
     }
 
     /// CAPL's settings, if that is the model's method.
