@@ -259,7 +259,7 @@ def measure(args, folder):
         subprocess.run([OURS, "register", "--class", f"thing={','.join(args.supports)}", "-o", pack], check=True, capture_output=True)
     (folder / "names.json").write_text(json.dumps(export(args.model, pack, folder / "net.onnx")))
     outs = {"protoseg": folder / "ours"} | {peer: folder / f"theirs{index}" for index, peer in enumerate(PEERS)}
-    commands = {"protoseg": [OURS, "predict", "--pack", pack, photos, "-o", outs["protoseg"], "--json"]}
+    commands = {"protoseg": [OURS, "predict", "--pack", pack, photos, "-o", outs["protoseg"], "--json"] + ["--fast"] * args.fast}
     for peer in PEERS:
         commands[peer] = [sys.executable, __file__, "--worker", peer, "--folder", folder, "--out", outs[peer]]
     environment = os.environ | {"RAYON_NUM_THREADS": str(THREADS)}
@@ -297,6 +297,7 @@ def main():
     parser.add_argument("--model", type=pathlib.Path, default=ROOT / "models/box.safetensors", help="the model in the box as a file, for Python")
     parser.add_argument("--count", type=int, default=300, help="number of photos")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--fast", action="store_true", help="let protoseg multiply in 16 bits")
     parser.add_argument("--worker", choices=PEERS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=pathlib.Path, help=argparse.SUPPRESS)

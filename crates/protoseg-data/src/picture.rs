@@ -44,7 +44,7 @@ pub fn write_image(path: impl AsRef<Path>, image: &Image) -> Result<(), DataErro
 
 /// Encodes a picture as JPEG, for pages that people look at.
 pub fn encode_jpeg(image: &Image) -> Result<Vec<u8>, DataError> {
-    jpeg::encode(image, 88.0).map_err(|error| DataError::writing(Path::new("a JPEG"), error))
+    jpeg::encode(image, 88).map_err(|error| DataError::writing(Path::new("a JPEG"), error))
 }
 
 /// The size of a picture as [`read_image`] would return it, from its header.

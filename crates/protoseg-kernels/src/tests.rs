@@ -381,6 +381,56 @@ fn paths_that_this_machine_does_not_take_are_the_reference_too() {
     }
 }
 
+/// What a packed product gives, in single precision and with pairs, and the largest magnitude of the first.
+fn single_and_paired(shape: &ConvShape, scale: f32, round: bool) -> (Vec<f32>, Vec<f32>, f32) {
+    let values = |len, seed| -> Vec<f32> {
+        let values = values(len, seed);
+        if round { values.iter().map(|x| (scale * x).round()).collect() } else { values }
+    };
+    let (input, weight) = (values(shape.input_len(), 1), values(shape.weight_len(), 2));
+    let (bias, added) = (values(shape.to, 3), values(shape.output_len(), 4));
+    let conv = PackedConv::new(*shape, &weight, &bias, Activation::Relu);
+    let run = |conv: PackedConv| {
+        let mut out = vec![f32::NAN; shape.output_len()];
+        conv.run(&input, Some(&added), &mut out, shape.to);
+        out
+    };
+    let single = run(conv.clone());
+    let largest = single.iter().fold(0.0, |a: f32, b| a.max(b.abs()));
+    (single, run(conv.paired()), largest)
+}
+
+#[test]
+fn rounded_products_are_exact_for_whole_numbers_and_near_for_others() {
+    // Odd and even depths, beyond one block of depth too; rows and columns that fill no tile.
+    let shapes = [
+        (1, 5, 3),
+        (2, 16, 4),
+        (20, 33, 7),
+        (31, 40, 9),
+        (96, 24, 12),
+        (320, 50, 5),
+        (1151, 130, 6),
+        (2050, 17, 3),
+    ]
+    .map(|(from, to, side)| ConvShape { batch: 1, width: side + 2, ..same(from, to, side, 1, 1) });
+    let check = || {
+        for shape in &shapes {
+            let (single, paired, _) = single_and_paired(shape, 16.0, true);
+            assert_eq!(single, paired, "whole numbers, {shape:?}");
+            let (single, paired, largest) = single_and_paired(shape, 1.0, false);
+            let worst = single.iter().zip(&paired).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(worst <= 0.01 * largest, "off by {worst} of {largest}, {shape:?}");
+            assert!(single != paired, "nothing was rounded, {shape:?}");
+        }
+    };
+    for path in [Path::Portable, Path::Wide, Path::Avx2] {
+        with(path, check);
+    }
+    let _turn = TURN.lock();
+    check();
+}
+
 /// Widths, kernels, strides, dilations and zeros of an inverted residual block.
 fn joined_shapes() -> impl Iterator<Item = [ConvShape; 3]> {
     let cases = [
@@ -407,28 +457,36 @@ fn layers_that_are_joined_are_what_they_are_apart() {
         let conv = |shape: ConvShape, activation, seed| {
             PackedConv::new(shape, &values(shape.weight_len(), seed), &values(shape.to, seed + 1), activation)
         };
-        let layers = [
+        let single = [
             conv(widen, Activation::Relu6, 1),
             conv(depthwise, Activation::Relu6, 3),
             conv(narrow, Activation::None, 5),
         ];
-        let run = |layers: &[PackedConv], input: &[f32], add: Option<&[f32]>| {
-            layers.iter().enumerate().fold(input.to_vec(), |map, (index, conv)| {
-                let mut out = vec![f32::NAN; conv.shape().output_len()];
-                let add = if index + 1 == layers.len() { add } else { None };
-                conv.run(&map, add, &mut out, conv.shape().to);
-                out
-            })
-        };
-        let added = values(narrow.output_len(), 7);
-        for (first, add) in [(0, None), (0, Some(&added[..])), (1, None)] {
-            let input = values(layers[first].shape().input_len(), 8);
-            let apart = run(&layers[first..], &input, add);
-            let joined = JoinedConvs::new((first == 0).then_some(&layers[0]), &layers[1], &layers[2]);
-            let mut out = vec![f32::NAN; narrow.output_len()];
-            joined.expect("the map is large").run(&input, add, &mut out);
-            assert_eq!(out, apart, "{depthwise:?}");
+        let paired = single.clone().map(PackedConv::paired);
+        for layers in [single, paired] {
+            joined_is_apart(&layers);
         }
+    }
+}
+
+fn joined_is_apart(layers: &[PackedConv; 3]) {
+    let narrow = layers[2].shape();
+    let run = |layers: &[PackedConv], input: &[f32], add: Option<&[f32]>| {
+        layers.iter().enumerate().fold(input.to_vec(), |map, (index, conv)| {
+            let mut out = vec![f32::NAN; conv.shape().output_len()];
+            let add = if index + 1 == layers.len() { add } else { None };
+            conv.run(&map, add, &mut out, conv.shape().to);
+            out
+        })
+    };
+    let added = values(narrow.output_len(), 7);
+    for (first, add) in [(0, None), (0, Some(&added[..])), (1, None)] {
+        let input = values(layers[first].shape().input_len(), 8);
+        let apart = run(&layers[first..], &input, add);
+        let joined = JoinedConvs::new((first == 0).then_some(&layers[0]), &layers[1], &layers[2]);
+        let mut out = vec![f32::NAN; narrow.output_len()];
+        joined.expect("the map is large").run(&input, add, &mut out);
+        assert_eq!(out, apart, "{:?}", layers[1].shape());
     }
 }
 

@@ -78,6 +78,7 @@ pub use protoseg_core as core;
 pub use protoseg_data as data;
 
 pub use class_pack::ClassPack;
+pub use inference::Precision;
 pub use model::Model;
 pub use prediction::Prediction;
 pub use protoseg_core::Image;

@@ -211,7 +211,8 @@ impl Segmenter {
     /// Scores on the grid before the last step, which needs the whole image.
     fn raw_grid(&self, seen: &Seen) -> ScoreGrid {
         if let Seen::Stages(maps) = seen {
-            return self.usage.score_stages(self.model.network(), &self.classifier.rows, maps);
+            let (network, precision) = (self.model.network(), self.model.precision());
+            return self.usage.score_stages(network, &self.classifier.rows, maps, precision);
         }
         let scores = self.grid_scores(seen);
         let [_, classes, height, width] = scores.dims();

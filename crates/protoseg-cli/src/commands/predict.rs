@@ -20,7 +20,7 @@ use std::{
 
 use anyhow::{Result, anyhow, bail};
 use protoseg::{
-    class_pack::ClassPack, core::Image, method::Usage, model::Model, picture::CocoDocument,
+    Precision, class_pack::ClassPack, core::Image, method::Usage, model::Model, picture::CocoDocument,
     prediction::Prediction, segmenter::Segmenter,
 };
 use protoseg_data::{create_dir, picture::read_image, write_atomic};
@@ -69,6 +69,7 @@ pub fn run(args: &Predict) -> Result<()> {
     let model = load_model(args.model.as_deref(), &args.usage.device)?;
     let pack = args.pack.as_ref().map(|path| load_pack(path, &model)).transpose()?;
     let usage = usage(&args.usage, &model)?;
+    let model = if args.fast { model.with_precision(Precision::Fast) } else { model };
     let mut builder = Segmenter::builder(&model).usage(usage.clone());
     if let Some(pack) = &pack {
         builder = builder.pack(pack);
@@ -168,6 +169,7 @@ fn settings(
         pack: pack_hash,
         usage: format!("{} {}", usage.variant(), usage.preset()),
         tiles: args.tile.then_some(args.overlap),
+        fast: args.fast,
         abstain,
         write: kinds.names().into_iter().map(str::to_string).collect(),
     })

@@ -139,6 +139,7 @@ fn a_run_goes_on_where_it_stopped() {
         "another model",
     );
     says(&format!("{command} --abstain 0.5 --resume"), "another --abstain");
+    says(&format!("{command} --fast --resume"), "another --fast");
     says(&format!("{PREDICT} photos -o out --resume"), "another --write");
     fs::create_dir(desk.path("others")).unwrap();
     fs::copy(desk.path("photo0.png"), desk.path("others/a.png")).unwrap();

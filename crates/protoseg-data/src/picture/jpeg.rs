@@ -1,5 +1,6 @@
-//! Decodes and encodes JPEGs with libjpeg-turbo's own code (mozjpeg is a fork of it): for exactly the pixels that OpenCV
-//! and PIL read, and in a third of the time of the `image` crate's encoder.
+//! Decodes JPEGs with libjpeg-turbo's own code (mozjpeg is a fork of it), for exactly the pixels that OpenCV and PIL read.
+//! Encodes them with `jpeg-encoder`: 0.58 ms for 320 x 240 pixels, against 1.15 with mozjpeg, whose vector code needs an
+//! assembler.
 //!
 //! The standard does not fix the inverse transform and the upsampling of colour. The decoder of the `image` crate
 //! made other choices: one pixel in five differs, by up to 5 levels, which changes a network's scores. A network that
@@ -9,7 +10,8 @@ use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use mozjpeg::{ColorSpace, Compress, Decompress};
+use jpeg_encoder::{ColorType, Encoder};
+use mozjpeg::{ColorSpace, Decompress};
 use mozjpeg_sys::{jpeg_common_struct, jpeg_error_mgr};
 use protoseg_core::Image;
 
@@ -33,18 +35,15 @@ pub enum State {
     Damaged,
 }
 
-/// Encodes a picture, fast rather than small. No panic escapes.
-pub fn encode(image: &Image, quality: f32) -> io::Result<Vec<u8>> {
-    let encoded = catch_unwind(AssertUnwindSafe(|| {
-        let mut encoder = Compress::new(ColorSpace::JCS_RGB);
-        encoder.set_size(image.width, image.height);
-        encoder.set_fastest_defaults();
-        encoder.set_quality(quality);
-        let mut encoder = encoder.start_compress(Vec::new())?;
-        encoder.write_scanlines(&image.data)?;
-        encoder.finish()
-    }));
-    encoded.unwrap_or_else(|_| Err(io::Error::other("the encoder refuses it")))
+/// Encodes a picture, fast rather than small.
+pub fn encode(image: &Image, quality: u8) -> io::Result<Vec<u8>> {
+    let side =
+        |side: usize| u16::try_from(side).map_err(|_| io::Error::other("a side has over 65,535 pixels"));
+    let (width, height) = (side(image.width)?, side(image.height)?);
+    let mut bytes = Vec::new();
+    let encoder = Encoder::new(&mut bytes, quality);
+    encoder.encode(&image.data, width, height, ColorType::Rgb).map_err(io::Error::other)?;
+    Ok(bytes)
 }
 
 /// Decodes a JPEG of the size given in its header; `None` if the library refuses it. Nothing is printed, and no panic

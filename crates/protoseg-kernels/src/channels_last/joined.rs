@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::{
     Kernel, PackedConv,
     depthwise::Band,
-    panels::{Block, Finish, share},
+    panels::{Block, Finish, multiply_block, share},
 };
 use crate::{ConvShape, scratch::Scratch, simd::fast};
 
@@ -182,7 +182,7 @@ fn filter(conv: &PackedConv, shape: &ConvShape, input: &[f32], first: usize, out
 /// One thread's product.
 fn product(conv: &PackedConv, left: &[f32], add: Option<&[f32]>, out: &mut [f32]) {
     let Kernel::Rows(right) = &conv.kernel else { unreachable!("it was a product when it was joined") };
-    fast(Block {
+    multiply_block(Block {
         left,
         left_stride: right.inner,
         rows: left.len() / right.inner,

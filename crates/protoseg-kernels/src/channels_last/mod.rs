@@ -28,7 +28,7 @@ pub use stage_rows::StageRows;
 pub use stages::join_stages;
 pub use transpose::transpose;
 
-use crate::{Activation, ConvShape, winograd::grid::Grid};
+use crate::{Activation, ConvShape, simd::has_pairs, winograd::grid::Grid};
 use depthwise::Depthwise;
 use winograd::Winograd;
 
@@ -85,6 +85,20 @@ impl PackedConv {
             if lines::suits(&shape) { Kernel::Lines(windows) } else { Kernel::Gather(windows) }
         };
         Self { shape, kernel, bias, activation }
+    }
+
+    /// The same with products of numbers that are rounded to bfloat16, where this machine multiplies those faster.
+    pub fn rounded(self) -> Self {
+        if has_pairs() { self.paired() } else { self }
+    }
+
+    /// The same with rounded products, if it is a product.
+    pub(crate) fn paired(self) -> Self {
+        let kernel = match self.kernel {
+            Kernel::Rows(weight) => Kernel::Rows(weight.paired()),
+            other => other,
+        };
+        Self { kernel, ..self }
     }
 
     /// `input` convolved, plus the bias, plus `add`, then the activation. Rows of `out`, and those of

@@ -7,7 +7,8 @@ use rayon::prelude::*;
 
 use crate::{
     Activation,
-    simd::{Simd, Work, fast, prefetch, unrolled},
+    scratch::Scratch,
+    simd::{Simd, Work, fast, fast_pairs, pair_of, prefetch, unrolled},
 };
 
 pub use crate::simd::LANES;
@@ -29,6 +30,8 @@ const ROWS: usize = 48;
 pub struct Panels {
     pub inner: usize,
     pub outer: usize,
+    /// Whether a lane holds the numbers of two rows, rounded to bfloat16.
+    is_paired: bool,
     data: Vec<Lanes>,
 }
 
@@ -52,7 +55,28 @@ impl Panels {
     }
 
     pub(crate) fn zeros(inner: usize, outer: usize) -> Self {
-        Self { inner, outer, data: vec![[0.0; LANES]; inner * outer.div_ceil(LANES)] }
+        let data = vec![[0.0; LANES]; inner * outer.div_ceil(LANES)];
+        Self { inner, outer, is_paired: false, data }
+    }
+
+    /// The same matrix rounded to bfloat16, two rows in one. Products with it round the left side in the same way and
+    /// are summed in single precision.
+    pub fn paired(&self) -> Self {
+        assert!(!self.is_paired, "a matrix is paired once");
+        let pair = |rows: &[Lanes]| {
+            std::array::from_fn(|lane| pair_of(rows[0][lane], rows.get(1).map_or(0.0, |second| second[lane])))
+        };
+        let data = self.data.chunks(self.inner.max(1)).flat_map(|panel| panel.chunks(2).map(pair));
+        Self { is_paired: true, data: data.collect(), ..*self }
+    }
+
+    pub fn is_paired(&self) -> bool {
+        self.is_paired
+    }
+
+    /// Vectors of a panel: its rows, or pairs of them.
+    fn lines(&self) -> usize {
+        if self.is_paired { self.inner.div_ceil(2) } else { self.inner }
     }
 
     pub(crate) fn panels_mut(&mut self) -> impl Iterator<Item = &mut [Lanes]> {
@@ -86,7 +110,7 @@ pub fn multiply(left: &[f32], right: &Panels, finish: Finish, out: &mut [f32], s
     out.par_chunks_mut((block * stride).max(1)).enumerate().for_each(|(index, out)| {
         let first = index * block;
         let rows = block.min(rows - first);
-        fast(Block {
+        multiply_block(Block {
             left: &left[first * right.inner..][..rows * right.inner],
             left_stride: right.inner,
             rows,
@@ -106,6 +130,15 @@ pub fn multiply(left: &[f32], right: &Panels, finish: Finish, out: &mut [f32], s
 pub fn share(all: usize, most: usize) -> usize {
     let each = all.div_ceil(rayon::current_num_threads()).max(1);
     each.div_ceil(each.div_ceil(most.max(1)))
+}
+
+/// One thread's product, by the instructions that suit its right side.
+pub fn multiply_block(block: Block) {
+    if block.right.is_paired {
+        fast_pairs(Pairs(block));
+    } else {
+        fast(block);
+    }
 }
 
 /// One thread's product.
@@ -147,30 +180,34 @@ pub(super) use activate;
 
 impl Work for Block<'_> {
     #[inline(always)]
-    fn run<S: Simd>(mut self) {
-        if self.rows == 0 || self.right.outer == 0 {
+    fn run<S: Simd>(self) {
+        assert!(!self.right.is_paired, "pairs have their own instructions");
+        if self.rows > 0 && self.right.outer > 0 {
+            self.check();
+            self.tiles::<S, false>();
+        }
+    }
+}
+
+/// A product with a matrix of pairs. The left side is rounded first.
+pub struct Pairs<'a>(pub Block<'a>);
+
+impl Work for Pairs<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Self(block) = self;
+        if block.rows == 0 || block.right.outer == 0 {
             return;
         }
-        self.check();
-        let panels = self.right.outer.div_ceil(LANES);
-        // A product of no depth still has a bias.
-        for start in (0..self.depth.max(1)).step_by(DEPTH) {
-            let end = self.depth.min(start + DEPTH);
-            // If all panels stay in the nearest cache, rows of the result are written from end to end.
-            let is_small = (end - start) * panels <= SMALL;
-            for first in (0..self.rows).step_by(if is_small { 12 } else { self.rows }) {
-                let rows = if is_small { first..self.rows.min(first + 12) } else { 0..self.rows };
-                let mut panel = 0;
-                while panel < panels {
-                    // Two panels share each value of the left side, if their sums fit in registers.
-                    panel += if S::WIDE && panel + 1 < panels {
-                        self.panels::<S, 2>(rows.clone(), panel, start, end)
-                    } else {
-                        self.panels::<S, 1>(rows.clone(), panel, start, end)
-                    };
-                }
-            }
+        block.check();
+        assert!(block.from % 2 == 0, "a product begins with a whole pair");
+        let depth = block.depth.div_ceil(2);
+        let mut left = Scratch::new(block.rows * depth);
+        for row in 0..block.rows {
+            let values = &block.left[row * block.left_stride..][..block.depth];
+            S::round_pairs(values, &mut left[row * depth..][..depth]);
         }
+        Block { left: &left, left_stride: depth, from: block.from / 2, depth, ..block }.tiles::<S, true>();
     }
 }
 
@@ -184,6 +221,30 @@ struct Tile {
 }
 
 impl Block<'_> {
+    /// The whole product, tile by tile. [`Self::check`] passed; with pairs, depths are counted in pairs.
+    #[inline(always)]
+    fn tiles<S: Simd, const PAIRED: bool>(mut self) {
+        let panels = self.right.outer.div_ceil(LANES);
+        // A product of no depth still has a bias.
+        for start in (0..self.depth.max(1)).step_by(DEPTH) {
+            let end = self.depth.min(start + DEPTH);
+            // If all panels stay in the nearest cache, rows of the result are written from end to end.
+            let is_small = (end - start) * panels <= SMALL;
+            for first in (0..self.rows).step_by(if is_small { 12 } else { self.rows }) {
+                let rows = if is_small { first..self.rows.min(first + 12) } else { 0..self.rows };
+                let mut panel = 0;
+                while panel < panels {
+                    // Two panels share each value of the left side, if their sums fit in registers.
+                    panel += if S::WIDE && panel + 1 < panels {
+                        self.panels::<S, PAIRED, 2>(rows.clone(), panel, start, end)
+                    } else {
+                        self.panels::<S, PAIRED, 1>(rows.clone(), panel, start, end)
+                    };
+                }
+            }
+        }
+    }
+
     /// Every value that a tile reads or writes exists.
     fn check(&self) {
         let &Self { left, left_stride, rows, right, from, depth, ref finish, ref out, stride, .. } = self;
@@ -193,7 +254,7 @@ impl Block<'_> {
             left.len() >= (rows - 1) * left_stride + depth,
             "{rows} rows of {depth}, {left_stride} apart"
         );
-        assert!(from + depth <= right.inner && right.data.len() == panels * right.inner);
+        assert!(from + depth <= right.inner && right.data.len() == panels * right.lines());
         assert!(stride >= right.outer && out.len() >= reach, "{rows} rows, {stride} apart");
         assert!(finish.add.is_none_or(|add| add.len() >= reach), "{rows} rows to add, {stride} apart");
         assert!(finish.bias.is_none_or(|bias| bias.len() >= panels), "{panels} panels of bias");
@@ -201,7 +262,7 @@ impl Block<'_> {
 
     /// Some rows times `P` panels; returns `P`.
     #[inline(always)]
-    fn panels<S: Simd, const P: usize>(
+    fn panels<S: Simd, const PAIRED: bool, const P: usize>(
         &mut self,
         rows: Range<usize>,
         panel: usize,
@@ -215,13 +276,13 @@ impl Block<'_> {
             // SAFETY: `check` passed, there are `P` panels from this one on and as many rows as the tile has.
             row += unsafe {
                 match rows.end - row {
-                    left if S::WIDE && left >= 12 => self.tile::<S, 12, P>(tile),
-                    12.. | 6 | 11 => self.tile::<S, 6, P>(tile),
-                    9 | 10 | 5 => self.tile::<S, 5, P>(tile),
-                    7 | 8 | 4 => self.tile::<S, 4, P>(tile),
-                    3 => self.tile::<S, 3, P>(tile),
-                    2 => self.tile::<S, 2, P>(tile),
-                    _ => self.tile::<S, 1, P>(tile),
+                    left if S::WIDE && left >= 12 => self.tile::<S, PAIRED, 12, P>(tile),
+                    12.. | 6 | 11 => self.tile::<S, PAIRED, 6, P>(tile),
+                    9 | 10 | 5 => self.tile::<S, PAIRED, 5, P>(tile),
+                    7 | 8 | 4 => self.tile::<S, PAIRED, 4, P>(tile),
+                    3 => self.tile::<S, PAIRED, 3, P>(tile),
+                    2 => self.tile::<S, PAIRED, 2, P>(tile),
+                    _ => self.tile::<S, PAIRED, 1, P>(tile),
                 }
             };
         }
@@ -233,7 +294,10 @@ impl Block<'_> {
     /// # Safety
     /// [`Self::check`] passed, and the rows, panels and depth of the tile are some of this block's.
     #[inline(always)]
-    unsafe fn tile<S: Simd, const R: usize, const P: usize>(&mut self, tile: Tile) -> usize {
+    unsafe fn tile<S: Simd, const PAIRED: bool, const R: usize, const P: usize>(
+        &mut self,
+        tile: Tile,
+    ) -> usize {
         let Tile { row, panel, start, end } = tile;
         // Only the last panel can be narrower than the others.
         let last_width = LANES.min(self.right.outer - (panel + P - 1) * LANES);
@@ -255,7 +319,8 @@ impl Block<'_> {
             });
         }
         let left = self.left.as_ptr().wrapping_add(row * self.left_stride);
-        let right = self.right.data.as_ptr().wrapping_add(panel * self.right.inner + self.from);
+        let lines = self.right.lines();
+        let right = self.right.data.as_ptr().wrapping_add(panel * lines + self.from);
         let out = self.out.as_ptr().wrapping_add(corner);
         unrolled!(r in 0..R, at most 12, {
             unrolled!(p in 0..P, at most 2, { prefetch(out.wrapping_add(r * self.stride + p * LANES)) });
@@ -264,12 +329,18 @@ impl Block<'_> {
             prefetch(left.wrapping_add(R * self.left_stride + i * LANES));
             let taps: [S::Vector; P] = std::array::from_fn(|p| {
                 // SAFETY: `i` is below the depth, and the panel is one of this matrix.
-                S::load(unsafe { &*right.add(p * self.right.inner + i) })
+                S::load(unsafe { &*right.add(p * lines + i) })
             });
             unrolled!(r in 0..R, at most 12, {
                 // SAFETY: the row is one of this block, and `i` is below its length.
                 let value = S::splat(unsafe { *left.add(r * self.left_stride + i) });
-                unrolled!(p in 0..P, at most 2, { sums[r][p] = S::mul_add_all(value, taps[p], sums[r][p]) });
+                unrolled!(p in 0..P, at most 2, {
+                    sums[r][p] = if PAIRED {
+                        S::dot_pairs(value, taps[p], sums[r][p])
+                    } else {
+                        S::mul_add_all(value, taps[p], sums[r][p])
+                    };
+                });
             });
         }
         if end == self.depth {

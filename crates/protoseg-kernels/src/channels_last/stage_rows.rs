@@ -8,10 +8,10 @@
 use rayon::prelude::*;
 
 use super::{
-    panels::{Block, Finish, LANES, Panels, multiply},
+    panels::{Block, Finish, LANES, Pairs, Panels, multiply},
     stages::{Place, TINY, places, square_sum},
 };
-use crate::simd::{Simd, Work, fast};
+use crate::simd::{Simd, Work, fast, fast_pairs, has_pairs};
 
 /// Rows of classes, cut into the channels of each stage.
 #[derive(Clone, Debug)]
@@ -44,6 +44,16 @@ impl StageRows {
         Self { stages: stages.collect(), count, ends: ends.to_vec(), scale }
     }
 
+    /// The same with products of numbers that are rounded to bfloat16, where this machine multiplies those faster.
+    pub fn rounded(self) -> Self {
+        if has_pairs() { self.paired() } else { self }
+    }
+
+    fn paired(self) -> Self {
+        let paired = |(panels, weights): (Panels, Vec<f32>)| (panels.paired(), weights);
+        Self { stages: self.stages.into_iter().map(paired).collect(), ..self }
+    }
+
     /// The largest cosine of each joined pixel with the rows of each class, times the scale, on the grid of the first map:
     /// `[pixels, classes]`. Maps are `[height, width, channels]`, finest first. A class without rows scores as a cosine of
     /// -1.
@@ -66,7 +76,11 @@ impl StageRows {
         let lines = scores.par_chunks_exact_mut((width * classes).max(1)).enumerate();
         lines.for_each_init(Buffers::default, |buffers, (y, scores)| {
             let fine = &fine[y * width * own.0.inner..][..width * own.0.inner];
-            fast(Line { rows: self, fine, coarse: &coarse, y, width, buffers, scores });
+            if own.0.is_paired() {
+                fast_pairs(Line::<true> { rows: self, fine, coarse: &coarse, y, width, buffers, scores });
+            } else {
+                fast(Line::<false> { rows: self, fine, coarse: &coarse, y, width, buffers, scores });
+            }
         });
         scores
     }
@@ -128,8 +142,8 @@ struct Buffers {
     squares: Vec<f32>,
 }
 
-/// A line of the finest grid.
-struct Line<'a> {
+/// A line of the finest grid; the rows are paired or not.
+struct Line<'a, const PAIRED: bool> {
     rows: &'a StageRows,
     /// `[width, channels]`
     fine: &'a [f32],
@@ -141,7 +155,7 @@ struct Line<'a> {
     scores: &'a mut [f32],
 }
 
-impl Work for Line<'_> {
+impl<const PAIRED: bool> Work for Line<'_, PAIRED> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { rows, fine, coarse, y, width, buffers, scores } = self;
@@ -165,7 +179,11 @@ impl Work for Line<'_> {
             out: products,
             stride: count,
         };
-        block.run::<S>();
+        if PAIRED {
+            Pairs(block).run::<S>();
+        } else {
+            block.run::<S>();
+        }
         for stage in coarse {
             blend_rows::<S>(&stage.pixels, stage.width * stage.channels, stage.rows[y], between);
             for (square, &(left, right, along)) in squares.iter_mut().zip(&stage.columns) {
@@ -284,10 +302,13 @@ mod tests {
             join_stages(&maps, &mut pixels);
             unit_pixels(&mut pixels, dim, Some(&weights));
             let expected = reference::best_rows(&pixels, dim, &rows, &ends, 20.0);
-            let got = StageRows::new(&rows, &channels, &weights, &ends, 20.0).scores(&maps);
-            prop_assert_eq!(got.len(), expected.len());
-            for (got, expected) in got.iter().zip(&expected) {
-                prop_assert!((got - expected).abs() < 1e-4, "{} is not {}", got, expected);
+            let rows = StageRows::new(&rows, &channels, &weights, &ends, 20.0);
+            for (rows, tolerance) in [(rows.clone(), 1e-4), (rows.paired(), 0.2)] {
+                let got = rows.scores(&maps);
+                prop_assert_eq!(got.len(), expected.len());
+                for (got, expected) in got.iter().zip(&expected) {
+                    prop_assert!((got - expected).abs() < tolerance, "{} is not {}", got, expected);
+                }
             }
         }
     }

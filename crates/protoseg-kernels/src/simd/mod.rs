@@ -37,6 +37,44 @@ pub trait Simd {
 
     /// The smaller one, `b` where `a` is not a number.
     fn min(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// `c` plus the sum of products of two pairs, lane by lane. A lane of `a` and `b` holds a pair of bfloat16 numbers,
+    /// the first one in its lower half.
+    #[inline(always)]
+    fn dot_pairs(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
+        let [a, b, c] = [a, b, c].map(|vector| {
+            let mut lanes = [0.0; LANES];
+            Self::store(vector, &mut lanes);
+            lanes
+        });
+        let halves = |pair: f32| [pair.to_bits() << 16, pair.to_bits() & 0xffff_0000].map(f32::from_bits);
+        Self::load(&std::array::from_fn(|lane| {
+            let ([a0, a1], [b0, b1]) = (halves(a[lane]), halves(b[lane]));
+            Self::mul_add(a1, b1, Self::mul_add(a0, b0, c[lane]))
+        }))
+    }
+
+    /// Values rounded to bfloat16, two of them in each of `pairs`; a zero is added where their number is odd.
+    #[inline(always)]
+    fn round_pairs(values: &[f32], pairs: &mut [f32]) {
+        for (two, pair) in values.chunks(2).zip(pairs) {
+            *pair = pair_of(two[0], two.get(1).copied().unwrap_or(0.0));
+        }
+    }
+}
+
+/// Two values rounded to bfloat16 as the bits of one, the first in the lower half.
+pub fn pair_of(first: f32, second: f32) -> f32 {
+    f32::from_bits(round(first) | round(second) << 16)
+}
+
+/// The bits of the nearest bfloat16 number, the even one of two that are as near.
+fn round(value: f32) -> u32 {
+    let bits = value.to_bits();
+    if value.is_nan() {
+        return bits >> 16 | 0x40;
+    }
+    bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16
 }
 
 /// A loop over `0..count` written out: the compiler then keeps an array that is indexed by `i` in registers. The
@@ -100,6 +138,33 @@ pub fn fast(work: impl Work) {
         }
     }
     // Elsewhere the baseline has what there is to have: NEON on 64-bit ARM.
+    work.run::<Baseline>();
+}
+
+/// Whether this machine multiplies pairs of bfloat16 numbers, twice as many as others in the same time.
+pub fn has_pairs() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512bf16")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Runs `work` that multiplies pairs: by instructions for them, or slowly where there are none.
+#[inline]
+pub fn fast_pairs(work: impl Work) {
+    #[cfg(test)]
+    if let Some(path) = pretend::path() {
+        return pretend::run(path, work);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if has_pairs() {
+        // SAFETY: the processor was just asked.
+        return unsafe { x86::with_avx512_bf16(work) };
+    }
     work.run::<Baseline>();
 }
 

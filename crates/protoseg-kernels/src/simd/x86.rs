@@ -1,9 +1,9 @@
 //! The instruction sets of 64-bit x86.
 //!
-//! `Avx2` and `Avx512` are named only by [`with_avx2`] and [`with_avx512`], which [`super::fast`] calls where the
-//! processor has the instructions; `Sse` is the baseline. That is what makes the blocks here safe.
+//! `Avx2` and `Avx512` are named only by [`with_avx2`], [`with_avx512`] and [`with_avx512_bf16`], which are called where
+//! the processor has the instructions; `Sse` is the baseline. That is what makes the blocks here safe.
 
-use std::arch::x86_64::*;
+use std::{arch::x86_64::*, mem::transmute};
 
 use super::{LANES, Simd, Work};
 
@@ -14,7 +14,12 @@ pub fn with_avx2(work: impl Work) {
 
 #[target_feature(enable = "avx2,fma,avx512f,avx512vl")]
 pub fn with_avx512(work: impl Work) {
-    work.run::<Avx512>();
+    work.run::<Avx512<false>>();
+}
+
+#[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bf16")]
+pub fn with_avx512_bf16(work: impl Work) {
+    work.run::<Avx512<true>>();
 }
 
 /// Vectors that fill `$count` registers of `$lanes` values.
@@ -130,9 +135,10 @@ impl Simd for Avx2 {
     );
 }
 
-struct Avx512;
+/// With instructions for pairs of bfloat16 numbers or without.
+struct Avx512<const PAIRS: bool>;
 
-impl Avx512 {
+impl<const PAIRS: bool> Avx512<PAIRS> {
     /// The first `count` lanes.
     #[inline(always)]
     fn mask(count: usize) -> __mmask16 {
@@ -140,7 +146,7 @@ impl Avx512 {
     }
 }
 
-impl Simd for Avx512 {
+impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
     const WIDE: bool = true;
 
     #[inline(always)]
@@ -204,5 +210,24 @@ impl Simd for Avx512 {
     fn min(a: __m512, b: __m512) -> __m512 {
         // SAFETY: see the module.
         unsafe { _mm512_min_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn dot_pairs(a: __m512, b: __m512, c: __m512) -> __m512 {
+        assert!(PAIRS, "instructions that were not asked for");
+        // SAFETY: see the module; both are registers of the same size.
+        unsafe { _mm512_dpbf16_ps(c, transmute::<__m512, __m512bh>(a), transmute::<__m512, __m512bh>(b)) }
+    }
+
+    #[inline(always)]
+    fn round_pairs(values: &[f32], pairs: &mut [f32]) {
+        assert!(PAIRS, "instructions that were not asked for");
+        for (values, pairs) in values.chunks(2 * LANES).zip(pairs.chunks_mut(LANES)) {
+            let (low, high) = values.split_at(values.len().min(LANES));
+            let (low, high) = (Self::load_first(low, low.len()), Self::load_first(high, high.len()));
+            // SAFETY: see the module; both are registers of the same size.
+            let rounded = unsafe { transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(high, low)) };
+            Self::store_first(rounded, pairs, pairs.len());
+        }
     }
 }

@@ -8,7 +8,7 @@ use protoseg_kernels::{
 };
 
 use super::{
-    NoKernel,
+    NoKernel, Precision,
     program::{Builder, Map, Program, Work},
     spread::Spread,
 };
@@ -21,7 +21,12 @@ use crate::graph::{
 };
 
 /// The program that computes `outputs` of an input of `[height, width, channels]`, unless a step of it has no kernel.
-pub fn lower(graph: &Graph, outputs: &[Node], input: MapShape) -> Result<Program, NoKernel> {
+pub fn lower(
+    graph: &Graph,
+    outputs: &[Node],
+    input: MapShape,
+    precision: Precision,
+) -> Result<Program, NoKernel> {
     let steps = fuse(graph, outputs);
     let (builder, image) = Builder::new(input);
     let mut lowering = Lowering {
@@ -29,6 +34,7 @@ pub fn lower(graph: &Graph, outputs: &[Node], input: MapShape) -> Result<Program
         shapes: graph.shapes(input),
         maps: HashMap::new(),
         parts: parts(graph, &steps, input)?,
+        precision,
     };
     for step in &steps {
         match &step.work {
@@ -81,6 +87,7 @@ struct Lowering {
     /// Where the value of each node is, as far as it has been computed.
     maps: HashMap<Node, Map>,
     parts: HashMap<Node, Part>,
+    precision: Precision,
 }
 
 impl Lowering {
@@ -145,6 +152,10 @@ impl Lowering {
         add: Option<Map>,
     ) {
         let conv = PackedConv::new(shape, &weight, &bias, activation);
+        let conv = match self.precision {
+            Precision::Single => conv,
+            Precision::Fast => conv.rounded(),
+        };
         let (to, offset) = self.place(step.output);
         let from: Vec<Map> = std::iter::once(self.maps[&input]).chain(add).collect();
         self.builder.step(&step.name, Work::Conv(conv), &from, to, offset);
@@ -201,8 +212,9 @@ mod tests {
         let x = graph.conv_norm("stem", &layer, image);
         let pooled = graph.max_pool("pool", x, MaxPool::three(2));
         let resized = graph.resize(pooled, x);
-        let refused = |output: Node| lower(&graph, &[output], [16, 16, 3]).unwrap_err().layer;
-        assert!(lower(&graph, &[pooled], [16, 16, 3]).is_ok());
+        let lower = |output: Node| lower(&graph, &[output], [16, 16, 3], Precision::Single);
+        let refused = |output: Node| lower(output).unwrap_err().layer;
+        assert!(lower(pooled).is_ok());
         assert_eq!(refused(resized), "pool.resize");
     }
 
@@ -213,6 +225,7 @@ mod tests {
         let x = graph.conv_norm("stem", &layer, image);
         let pooled = graph.max_pool("pool", x, MaxPool::three(1));
         let both = graph.concat("both", vec![x, pooled]);
-        assert_eq!(lower(&graph, &[both], [16, 16, 3]).unwrap_err().layer, "both");
+        let refused = lower(&graph, &[both], [16, 16, 3], Precision::Single).unwrap_err();
+        assert_eq!(refused.layer, "both");
     }
 }

@@ -32,6 +32,17 @@ pub struct Extractor {
     idle: Mutex<Vec<Slots>>,
 }
 
+/// How numbers are rounded before they are multiplied. Sums are in single precision in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Not at all.
+    #[default]
+    Single,
+    /// To bfloat16 in 1x1 convolutions and in comparisons with prototypes, if the CPU multiplies such numbers faster;
+    /// otherwise not at all.
+    Fast,
+}
+
 /// A layer that the extractor has no kernel for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{layer}` is {what}, for which there is no kernel")]
@@ -65,13 +76,18 @@ pub struct StepProfile {
 impl Extractor {
     /// F, for images of `[height, width]`. The network's weights are copied.
     pub fn new(network: &Network, [height, width]: [usize; 2]) -> Result<Self, NoKernel> {
-        Self::of(network, &Section::Features, [height, width, 3])
+        Self::of(network, &Section::Features, [height, width, 3], Precision::Single)
     }
 
     /// A part of the network, for inputs of `[height, width, channels]`.
-    pub(crate) fn of(network: &Network, section: &Section, input: [usize; 3]) -> Result<Self, NoKernel> {
+    pub(crate) fn of(
+        network: &Network,
+        section: &Section,
+        input: [usize; 3],
+        precision: Precision,
+    ) -> Result<Self, NoKernel> {
         let (graph, outputs) = network.section(section);
-        let program = lower::lower(&graph, &outputs, input)?;
+        let program = lower::lower(&graph, &outputs, input, precision)?;
         Ok(Self { program, idle: Mutex::new(Vec::new()) })
     }
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::Extractor;
+use super::{Extractor, Precision};
 use crate::network::{Network, Section};
 
 /// Programs that are kept. A method needs two or three; each size of input needs its own, and photos of a folder may have
@@ -18,18 +18,29 @@ type Key = (Section, [usize; 3]);
 /// The programs of one network. Weights must not change while this lives.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
+    precision: Precision,
     /// Last used last; none where a layer has no kernel.
     made: Mutex<VecDeque<(Key, Option<Arc<Extractor>>)>>,
 }
 
 impl Programs {
+    /// No program yet; those to come have this precision.
+    pub fn new(precision: Precision) -> Self {
+        Self { precision, made: Mutex::default() }
+    }
+
+    /// That of all programs.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
     /// The program for a part of the network, or none if it has a layer without a kernel.
     pub fn get(&self, network: &Network, section: &Section, input: [usize; 3]) -> Option<Arc<Extractor>> {
         if let Some(program) = self.find(section, input) {
             return program;
         }
         // Not while the list is locked: packing weights shares its loops with other threads, which may want a program.
-        let program = Extractor::of(network, section, input).ok().map(Arc::new);
+        let program = Extractor::of(network, section, input, self.precision).ok().map(Arc::new);
         // Another thread may have made the same meanwhile.
         if let Some(program) = self.find(section, input) {
             return program;

@@ -12,7 +12,7 @@ use super::{
     prototypes::{Looked, PrototypeUsage, StageMaps},
     support_sums::SupportSums,
 };
-use crate::network::Network;
+use crate::{inference::Precision, network::Network};
 
 /// The parts of a method that act, and how.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,9 +149,15 @@ impl Usage {
     ///
     /// # Panics
     /// If the usage needs more ([`Self::compares_stages`]).
-    pub(crate) fn score_stages(&self, network: &Network, rows: &Rows, maps: &StageMaps) -> ScoreGrid {
+    pub(crate) fn score_stages(
+        &self,
+        network: &Network,
+        rows: &Rows,
+        maps: &StageMaps,
+        precision: Precision,
+    ) -> ScoreGrid {
         match self {
-            Self::Prototypes(usage) => usage.score_stages(network.method.prototypes(), rows, maps),
+            Self::Prototypes(usage) => usage.score_stages(network.method.prototypes(), rows, maps, precision),
             Self::Capl(_) => panic!("CAPL compares features"),
         }
     }

@@ -20,7 +20,7 @@ use crate::{
     config::{ConfigError, NetworkConfig},
     device::cpu,
     from_encoder::FeatureStore,
-    inference::{Extractor, Programs},
+    inference::{Extractor, Precision, Programs},
     method::{Method, Usage, Vision, capl::Capl, prototypes::StageMaps},
     network::{Network, Section},
     weights::{
@@ -131,19 +131,38 @@ pub enum ModelError {
 impl Model {
     /// A model of these parts.
     pub fn new(manifest: Manifest, network: Network, device: &Device) -> Self {
-        Self::share(manifest, Arc::new(network), device)
+        let (network, device, programs) = (Arc::new(network), device.clone(), Programs::default());
+        Self { shared: Arc::new(Shared { manifest, network, device, programs, store: None }) }
     }
 
-    fn share(manifest: Manifest, network: Arc<Network>, device: &Device) -> Self {
-        let (device, programs) = (device.clone(), Programs::default());
-        Self { shared: Arc::new(Shared { manifest, network, device, programs, store: None }) }
+    /// The same weights, nothing of them computed yet, with some parts changed.
+    fn changed(&self, change: impl FnOnce(&mut Shared)) -> Self {
+        let Shared { manifest, network, device, programs, store } = self.shared.as_ref();
+        let mut shared = Shared {
+            manifest: manifest.clone(),
+            network: Arc::clone(network),
+            device: device.clone(),
+            programs: Programs::new(programs.precision()),
+            store: store.clone(),
+        };
+        change(&mut shared);
+        Self { shared: Arc::new(shared) }
     }
 
     /// The same model with this place for features.
     pub(crate) fn with_store(&self, store: Option<Arc<FeatureStore>>) -> Self {
-        let Shared { manifest, network, device, .. } = self.shared.as_ref();
-        let (manifest, network, device) = (manifest.clone(), Arc::clone(network), device.clone());
-        Self { shared: Arc::new(Shared { manifest, network, device, programs: Programs::default(), store }) }
+        self.changed(|shared| shared.store = store)
+    }
+
+    /// The same model, which multiplies with this precision on the CPU. Use [`Precision::Fast`] to predict; classes are
+    /// best registered, and models evaluated, in single precision. The fingerprint stays the same.
+    pub fn with_precision(&self, precision: Precision) -> Self {
+        self.changed(|shared| shared.programs = Programs::new(precision))
+    }
+
+    /// How numbers are rounded before they are multiplied on the CPU.
+    pub fn precision(&self) -> Precision {
+        self.shared.programs.precision()
     }
 
     /// Where features of a data set's images are kept, if they are.
@@ -273,7 +292,7 @@ impl Model {
 
     /// The same weights with another description.
     pub(crate) fn with_manifest(&self, manifest: Manifest) -> Self {
-        Self::share(manifest, Arc::clone(&self.shared.network), self.device()).keep_features_like(self)
+        self.changed(|shared| shared.manifest = manifest).keep_features_like(self)
     }
 
     /// The same weights with a canvas of another side. Features change with it, and so does the fingerprint.

@@ -2,7 +2,7 @@
 
 use proptest::{prelude::*, test_runner::TestRunner};
 use protoseg::{
-    ClassPack, Image, Model, Segmenter, Support,
+    ClassPack, Image, Model, Precision, Segmenter, Support,
     core::{NovelPixels, Protocol},
     evaluate::{Evaluation, SupportSource, evaluate},
     from_encoder::BACKGROUND_ROWS,
@@ -166,4 +166,25 @@ fn one_pass_and_a_short_training_know_the_base_classes_of_scenes() {
     let cell = evaluate(&calibrated, &scenes, &plan, &|_, _| (), |_| ()).unwrap().cells.remove(0);
     assert!(cell.confidence.written.pixels() > 1000);
     assert_ne!(cell.confidence.written.ece(), cell.confidence.plain.ece());
+}
+
+#[test]
+fn fast_products_change_few_labels_and_no_fingerprint() {
+    let model = Model::builtin();
+    let fast = model.with_precision(Precision::Fast);
+    assert_eq!(fast.fingerprint(), model.fingerprint());
+    assert_eq!(fast.with_canvas(96).unwrap().precision(), Precision::Fast, "a changed model stays fast");
+    let pack = taught(&model, &[("square", 0)]);
+    let (image, _) = picture(3);
+    let labels = |model: &Model| {
+        let segmenter = Segmenter::builder(model).pack(&pack).build().unwrap();
+        segmenter.predict(&image).labels().data.clone()
+    };
+    let (single, fast) = (labels(&model), labels(&fast));
+    let same = single.iter().zip(&fast).filter(|(a, b)| a == b).count();
+    assert!(
+        same as f64 >= 0.99 * single.len() as f64,
+        "{same} of {} pixels have the same class",
+        single.len()
+    );
 }

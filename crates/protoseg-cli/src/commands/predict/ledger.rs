@@ -37,6 +37,9 @@ pub struct Settings {
     pub usage: String,
     /// Overlap of the tiles.
     pub tiles: Option<f64>,
+    /// Whether products were rounded.
+    #[serde(default)]
+    pub fast: bool,
     pub abstain: Option<f64>,
     pub write: Vec<String>,
 }
@@ -52,6 +55,7 @@ impl Settings {
             (self.pack != other.pack, "--pack"),
             (self.usage != other.usage, "way to use the model (such as --preset)"),
             (self.tiles != other.tiles, "--tile or --overlap"),
+            (self.fast != other.fast, "--fast"),
             (self.abstain != other.abstain, "--abstain"),
             (self.write != other.write, "--write"),
         ];

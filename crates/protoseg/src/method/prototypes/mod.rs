@@ -40,7 +40,7 @@ use super::{
     pooling::class_sums,
     support_sums::{Clusters, Pooled, SupportSums},
 };
-use crate::{config::ConfigError, network::Network};
+use crate::{config::ConfigError, inference::Precision, network::Network};
 
 /// What a cosine is multiplied by before the softmax.
 const SCALE: f32 = 20.0;
@@ -450,6 +450,7 @@ impl PrototypeUsage {
         weights: &PrototypesWeights,
         rows: &Rows,
         maps: &StageMaps,
+        precision: Precision,
     ) -> ScoreGrid {
         let by_stage = rows.by_stage.get_or_init(|| {
             let vector =
@@ -459,7 +460,12 @@ impl PrototypeUsage {
                 Some(emphasis) => vector(emphasis.val()),
                 None => vec![1.0; channels.iter().sum()],
             };
-            StageRows::new(&vector(rows.vectors.clone()), &channels, &emphasis, &rows.ends(), self.scale())
+            let vectors = vector(rows.vectors.clone());
+            let rows = StageRows::new(&vectors, &channels, &emphasis, &rows.ends(), self.scale());
+            match precision {
+                Precision::Single => rows,
+                Precision::Fast => rows.rounded(),
+            }
         });
         let [height, width, _] = maps.0[0].1;
         let borrowed: Vec<(&[f32], [usize; 3])> =
