@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::{NameError, check_name};
+
 /// The role of a class in the classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -46,8 +48,8 @@ pub enum ClassError {
     NoBase,
     #[error("class `{0}` is named twice\nhint: give every class its own name")]
     Twice(String),
-    #[error("class number {0} has an empty name\nhint: give it a name")]
-    Empty(usize),
+    #[error("class number {row}: {source}")]
+    Name { row: usize, source: NameError },
     #[error(
         "class `{0}` is out of order: expected the background first, then base, then novel classes\nhint: move it to its place"
     )]
@@ -120,9 +122,7 @@ impl TryFrom<Vec<Class>> for Classes {
         let mut seen = std::collections::HashSet::new();
         let mut highest = ClassRole::Background;
         for (row, class) in classes.iter().enumerate() {
-            if class.name.trim().is_empty() {
-                return Err(ClassError::Empty(row));
-            }
+            check_name(&class.name).map_err(|source| ClassError::Name { row, source })?;
             if !seen.insert(class.name.as_str()) {
                 return Err(ClassError::Twice(class.name.clone()));
             }
@@ -167,7 +167,10 @@ mod tests {
     fn lists_that_cannot_be_a_classifier_are_refused() {
         assert_eq!(Classes::new(&[], &["duck"]), Err(ClassError::NoBase));
         assert_eq!(Classes::new(&["cow"], &["cow"]), Err(ClassError::Twice("cow".into())));
-        assert_eq!(Classes::new(&["cow", " "], &[]), Err(ClassError::Empty(1)));
+        assert_eq!(
+            Classes::new(&["cow", " "], &[]),
+            Err(ClassError::Name { row: 1, source: NameError::Empty })
+        );
         let novel_first = vec![
             Class { name: "cow".into(), role: ClassRole::Base },
             Class { name: "duck".into(), role: ClassRole::Novel },

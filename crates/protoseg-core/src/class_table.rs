@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{IGNORE, IdMap};
+use crate::{IGNORE, IdMap, NameError, check_name};
 
 /// The number that a data set's label files use for a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -45,8 +45,8 @@ pub enum ClassTableError {
     NoForeground,
     #[error("class `{name}` (id `{id}`) is named twice\nhint: give every class its own name and its own id")]
     Twice { name: String, id: ClassId },
-    #[error("the class with id `{id}` has an empty name\nhint: name it, or remove the empty line")]
-    Empty { id: ClassId },
+    #[error("the class with id `{id}`: {source}")]
+    Name { id: ClassId, source: NameError },
     #[error(
         "id `{id}` is both class `{name}` and an ignored id\nhint: take `{id}` out of the ignored ids, or give the class another id"
     )]
@@ -77,9 +77,7 @@ impl ClassTable {
         let mut names = HashSet::new();
         for (position, class) in classes.iter().enumerate() {
             let NamedClass { id, name } = class;
-            if name.trim().is_empty() {
-                return Err(ClassTableError::Empty { id: *id });
-            }
+            check_name(name).map_err(|source| ClassTableError::Name { id: *id, source })?;
             if !names.insert(name.as_str()) || (position > 0 && classes[position - 1].id == *id) {
                 return Err(ClassTableError::Twice { name: name.clone(), id: *id });
             }
@@ -207,7 +205,7 @@ mod tests {
         let refuse = |names: &[&str], ignore: &[u16]| ClassTable::from_names(names, ignore).unwrap_err();
         assert_eq!(refuse(&["background"], &[]), Error::NoForeground);
         assert_eq!(refuse(&["a", "a"], &[]), Error::Twice { name: "a".into(), id: ClassId(1) });
-        assert_eq!(refuse(&["a", " "], &[]), Error::Empty { id: ClassId(1) });
+        assert_eq!(refuse(&["a", " "], &[]), Error::Name { id: ClassId(1), source: NameError::Empty });
         assert_eq!(refuse(&["a", "b"], &[1]), Error::Ignored { name: "b".into(), id: ClassId(1) });
         let same_id = [(3, "a"), (3, "b")].map(|(id, name)| (ClassId(id), name.to_string()));
         let twice = ClassTable::new(same_id, None, &[]).unwrap_err();

@@ -9,6 +9,7 @@ mod count;
 mod episode;
 mod fold;
 mod image_prior;
+mod name;
 mod preprocess;
 mod raster;
 mod reliability;
@@ -32,6 +33,7 @@ pub use episode::{
 };
 pub use fold::{Fold, FoldError, FoldScheme, find_ids};
 pub use image_prior::add_image_prior;
+pub use name::{MAX_NAME, NameError, check_name, is_control};
 pub use preprocess::{Canvas, Fit, GridPlacement, Preprocess};
 pub use raster::{ClassRows, FileIds, IGNORE, IdMap, Image, LabelMap, RowMap, SUPPORT_ROW};
 pub use reliability::{Reliability, ReliabilityGroup, ScoredPixels, decide};

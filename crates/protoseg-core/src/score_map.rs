@@ -71,6 +71,11 @@ impl ScoreGrid {
 }
 
 impl ScoreMap {
+    /// Whether all scores are numbers. Those of a model with damaged weights may not be.
+    pub fn is_finite(&self) -> bool {
+        self.tiles.iter().all(|tile| tile.grid.data.iter().all(|score| score.is_finite()))
+    }
+
     /// Stretches a grid over a picture, with corners aligned.
     pub fn stretched(grid: ScoreGrid, width: usize, height: usize) -> Self {
         let (across, down) = (corners(grid.width, width), corners(grid.height, height));

@@ -13,6 +13,9 @@ pub const SUPPORT_SEEDS: [u64; 5] = [123, 321, 456, 654, 999];
 /// The fewest pixels of its class that a support must hold in the reference's protocol (images of about 500 x 375).
 pub const MIN_SUPPORT_PIXELS: u64 = 16_384;
 
+/// Most supports of a class. More are a slip of the finger.
+pub const MAX_SHOTS: usize = 100_000;
+
 /// The supports of every novel class in a fold. Samples are named as the data set names them, so that the list can be
 /// saved, read, edited and replayed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,8 +75,8 @@ pub enum SupportError {
         "support `{sample}` of class `{class}` holds no pixel of that class\nhint: choose an image in which `{class}` is labelled"
     )]
     Empty { class: String, sample: String },
-    #[error("expected at least 1 support per class, got `0`\nhint: ask for 1 or more")]
-    NoShots,
+    #[error("expected 1 to {MAX_SHOTS} supports per class, got `{got}`\nhint: ask for fewer, but at least 1")]
+    Shots { got: usize },
 }
 
 /// Draws the supports of a fold from the training images, which are given by their counts.
@@ -91,8 +94,8 @@ pub fn draw_supports(
     stats: &[ImageStats],
     draw: SupportDraw,
 ) -> Result<Vec<Vec<usize>>, SupportError> {
-    if draw.n_shots == 0 {
-        return Err(SupportError::NoShots);
+    if !(1..=MAX_SHOTS).contains(&draw.n_shots) {
+        return Err(SupportError::Shots { got: draw.n_shots });
     }
     fold.novel().iter().map(|&class| draw_class(table, fold, stats, draw, class)).collect()
 }

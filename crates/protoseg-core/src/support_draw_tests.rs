@@ -69,7 +69,9 @@ fn a_class_without_support_is_named() {
         "{error}"
     );
     assert!(error.contains("\nhint: require fewer"), "{error}");
-    assert_eq!(draw_supports(&table, &fold, &images(), draw(0, 1)), Err(SupportError::NoShots));
+    for got in [0, 1_000_000_000_000] {
+        assert_eq!(draw_supports(&table, &fold, &images(), draw(got, 1)), Err(SupportError::Shots { got }));
+    }
 }
 
 #[test]

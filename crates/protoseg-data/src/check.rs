@@ -14,6 +14,9 @@ use crate::report::{
 use crate::scan::{unknown_id, unknown_ids};
 use crate::{DataError, Dataset, Split};
 
+/// Most classes for which the table of pairs is made.
+const MAX_TABLE: usize = 1000;
+
 /// What to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckOptions {
@@ -135,7 +138,7 @@ fn report_split(dataset: &dyn Dataset, split: &Split, checked: &[Option<Checked>
         overlapped_pixels: 0,
         empty_shapes: 0,
         classes: Vec::new(),
-        co_occurrence: vec![vec![0; n]; n],
+        co_occurrence: if n <= MAX_TABLE { vec![vec![0; n]; n] } else { Vec::new() },
     };
     for &index in &split.samples {
         report.without_label_file += usize::from(dataset.samples()[index].label.is_none());
@@ -153,8 +156,8 @@ fn report_split(dataset: &dyn Dataset, split: &Split, checked: &[Option<Checked>
         for &(place, pixels) in &present {
             classes[place].images += 1;
             classes[place].pixels += pixels;
-            for &(other, _) in &present {
-                report.co_occurrence[place][other] += 1;
+            if let Some(row) = report.co_occurrence.get_mut(place) {
+                present.iter().for_each(|&(other, _)| row[other] += 1);
             }
         }
     }

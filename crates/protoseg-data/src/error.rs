@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use protoseg_core::{ClassId, ClassTableError, EpisodeError, FoldError, RemapError, SupportError};
 
-use crate::SupportSizeError;
+use crate::{SupportSizeError, picture::MAX_SIDE};
 
 /// Everything that can fail when a data set is read, checked or prepared.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum DataError {
     #[error("image `{path}` is cut short: its end mark is missing\nhint: copy or download it again")]
     Truncated { path: PathBuf },
     #[error(
-        "image `{path}` is too large: got `{width} x {height}`, expected at most {max} pixels\nhint: scale it down, or cut it into tiles"
+        "image `{path}` is too large: got `{width} x {height}`, expected at most {max} pixels, and {MAX_SIDE} along a side\nhint: scale it down, or cut it into tiles"
     )]
     TooLarge { path: PathBuf, width: usize, height: usize, max: usize },
     #[error(

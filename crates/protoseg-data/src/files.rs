@@ -1,13 +1,19 @@
 //! The few file operations we need, with errors that name the file.
 
+mod lock;
+mod read;
+mod write;
+
+use std::collections::HashSet;
 use std::fs;
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::DataError;
+pub use lock::Lock;
+pub use read::{open_regular, read_bytes, read_text};
+pub(crate) use read::{read_lines, read_names};
+pub use write::{NewFile, clean_up, write_atomic, write_whole};
 
-/// Larger files are refused before they fill the memory.
-const MAX_FILE_BYTES: u64 = 4 << 30;
+use crate::DataError;
 
 /// The file extensions of pictures that we look for in folders, in lower case. The last three are not read: they are
 /// found, so that nobody's photos are silently passed over, and refused when they are opened.
@@ -15,63 +21,6 @@ const PICTURE_ENDINGS: [&str; 17] = [
     "jpg", "jpeg", "jpe", "jfif", "png", "bmp", "tif", "tiff", "webp", "gif", "ppm", "pgm", "pbm", "pnm",
     "heic", "heif", "avif",
 ];
-
-pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
-    let reading = |source| DataError::reading(path, source);
-    let mut file = fs::File::open(path).map_err(reading)?;
-    let got = file.metadata().map_err(reading)?.len();
-    if got > MAX_FILE_BYTES {
-        return Err(DataError::FileTooLarge { path: path.to_path_buf(), got, max: MAX_FILE_BYTES });
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(got).unwrap_or(0) + 1);
-    file.read_to_end(&mut bytes).map_err(reading)?;
-    Ok(bytes)
-}
-
-/// Reads a text file, without its byte order mark.
-pub(crate) fn read_text(path: &Path) -> Result<String, DataError> {
-    let bytes = read_bytes(path)?;
-    let text = String::from_utf8(bytes).map_err(|_| DataError::NotText { path: path.to_path_buf() })?;
-    Ok(match text.strip_prefix('\u{feff}') {
-        Some(rest) => rest.to_string(),
-        None => text,
-    })
-}
-
-/// The non-empty lines of a text file that are not comments, trimmed, with their numbers from 1.
-pub(crate) fn read_lines(path: &Path) -> Result<Vec<(usize, String)>, DataError> {
-    let text = read_text(path)?;
-    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim().to_string()));
-    Ok(lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).collect())
-}
-
-/// Class names, one per line; the id is the line's position.
-pub(crate) fn read_names(path: &Path) -> Result<Vec<String>, DataError> {
-    Ok(read_lines(path)?.into_iter().map(|(_, name)| name).collect())
-}
-
-/// Writes a file completely or not at all: first to a temporary file beside it, which is then renamed.
-pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
-    let writing = |source| DataError::writing(path, source);
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".protoseg-").tempfile_in(parent).map_err(writing)?;
-    file.write_all(bytes).map_err(writing)?;
-    widen_permissions(file.as_file()).map_err(writing)?;
-    file.persist(path).map_err(|error| writing(error.error))?;
-    Ok(())
-}
-
-/// Temporary files are readable only by their owner; a data set is for everyone who may read its folder.
-#[cfg(unix)]
-fn widen_permissions(file: &fs::File) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn widen_permissions(_: &fs::File) -> std::io::Result<()> {
-    Ok(())
-}
 
 /// Creates a folder and its parents.
 pub fn create_dir(path: &Path) -> Result<(), DataError> {
@@ -93,21 +42,28 @@ pub(crate) fn list_dir(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(entries)
 }
 
-/// All files in a folder and its subfolders that satisfy `wanted`, sorted.
+/// All files in a folder and its subfolders that satisfy `wanted`, sorted. A folder that links lead to as well is
+/// entered once.
 pub(crate) fn walk(path: &Path, wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf>, DataError> {
-    /// Folders deeper than this are a loop of links, not a data set.
-    const MAX_DEPTH: usize = 16;
+    /// Folders deeper than this are no data set.
+    const MAX_DEPTH: usize = 64;
     fn walk_into(
         path: &Path,
         wanted: fn(&Path) -> bool,
         depth: usize,
+        entered: &mut HashSet<PathBuf>,
         found: &mut Vec<PathBuf>,
     ) -> Result<(), DataError> {
-        for entry in list_dir(path)? {
+        let own = path.canonicalize().map_err(|source| DataError::reading(path, source))?;
+        if depth > MAX_DEPTH || !entered.insert(own) {
+            return Ok(());
+        }
+        // Real folders first: their files keep their own names if a link leads there too.
+        let (links, others): (Vec<_>, Vec<_>) =
+            list_dir(path)?.into_iter().partition(|entry| entry.is_symlink());
+        for entry in others.into_iter().chain(links) {
             if entry.is_dir() {
-                if depth < MAX_DEPTH {
-                    walk_into(&entry, wanted, depth + 1, found)?;
-                }
+                walk_into(&entry, wanted, depth + 1, entered, found)?;
             } else if wanted(&entry) {
                 found.push(entry);
             }
@@ -115,7 +71,8 @@ pub(crate) fn walk(path: &Path, wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf
         Ok(())
     }
     let mut found = Vec::new();
-    walk_into(path, wanted, 0, &mut found)?;
+    walk_into(path, wanted, 0, &mut HashSet::new(), &mut found)?;
+    found.sort();
     Ok(found)
 }
 

@@ -35,8 +35,12 @@ pub use dataset::{Contents, Dataset, MaskDataset, MaskKind, Sample, Split};
 pub use episode_list::{draw_runs, read_episodes, resolve_episodes, save_episodes};
 pub use episode_pool::{DrawnEpisode, EpisodePool};
 pub use error::{DataError, Rgb, Size};
-pub use files::{create_dir, find_pictures, is_picture, write_atomic};
+pub use files::{
+    Lock, NewFile, clean_up, create_dir, find_pictures, is_picture, open_regular, read_bytes, read_text,
+    write_atomic, write_whole,
+};
 pub use loader::{Batch, Epoch, LoadError, Loader, LoaderOptions, LoaderOptionsError, OnError, SampleRng};
+pub use mat::read_sbd_labels;
 pub use memory::peak_memory;
 pub use progress::{Progress, quiet};
 pub use scan::{SplitStats, scan};

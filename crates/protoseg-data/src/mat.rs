@@ -180,6 +180,13 @@ mod tests {
     }
 
     #[test]
+    fn thousands_of_damaged_files_are_survived() {
+        for bytes in [PLAIN, COMPRESSED_FILE] {
+            (0..1000).for_each(|seed| drop(decode(&protoseg_testing::mutate(bytes, seed))));
+        }
+    }
+
+    #[test]
     fn damaged_files_are_refused_without_panic() {
         assert_eq!(decode(&PLAIN[..100]), Err("it is shorter than a header"));
         assert_eq!(decode(&[b' '; 200]), Err("it has no byte order mark (only format 5 is read)"));

@@ -17,6 +17,13 @@ use crate::{DataError, Size, files};
 
 /// The largest number of pixels in a picture: 128 Mi, which is 384 MiB in RGB.
 pub const MAX_PIXELS: usize = 1 << 27;
+/// Most pixels along a side. Longer ones are lines, not pictures.
+pub const MAX_SIDE: usize = 1 << 18;
+
+/// Whether a picture of this size is refused.
+pub(crate) fn is_too_large(width: usize, height: usize) -> bool {
+    width.max(height) > MAX_SIDE || width.saturating_mul(height) > MAX_PIXELS
+}
 
 /// Reads a picture.
 pub fn read_image(path: impl AsRef<Path>) -> Result<Image, DataError> {
@@ -126,7 +133,7 @@ fn open<'a>(
     let decoder = reader.into_decoder().map_err(|error| decoding(path, error))?;
     let (width, height) = decoder.dimensions();
     let (width, height) = (width as usize, height as usize);
-    if width.saturating_mul(height) > MAX_PIXELS {
+    if is_too_large(width, height) {
         return Err(DataError::TooLarge { path: path.to_path_buf(), width, height, max: MAX_PIXELS });
     }
     Ok((decoder, format))

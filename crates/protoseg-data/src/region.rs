@@ -15,6 +15,14 @@ pub struct Run {
     pub end: usize,
 }
 
+/// Most runs that the shapes of a picture may be made of. A small file can describe far more: they would fill the memory.
+pub(crate) const MAX_RUNS: usize = 8 << 20;
+
+/// A shape of more than [`MAX_RUNS`] runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it has over {MAX_RUNS} pieces of rows")]
+pub struct TooManyRuns;
+
 /// A set of pixels: runs in ascending order that neither touch nor overlap within a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Region {
@@ -38,12 +46,16 @@ impl Region {
 
     /// The pixels of a `width` x `height` picture that lie in any of the polygons. Each polygon is a list of (x, y)
     /// corners. It may extend beyond the picture and is closed automatically. Corners must be finite.
-    pub fn from_polygons<P: AsRef<[(f64, f64)]>>(polygons: &[P], width: usize, height: usize) -> Self {
+    pub fn from_polygons<P: AsRef<[(f64, f64)]>>(
+        polygons: &[P],
+        width: usize,
+        height: usize,
+    ) -> Result<Self, TooManyRuns> {
         let mut runs = Vec::new();
         for polygon in polygons {
-            fill_polygon(polygon.as_ref(), width, height, &mut runs);
+            fill_polygon(polygon.as_ref(), width, height, &mut runs)?;
         }
-        Self::from_runs(runs)
+        Ok(Self::from_runs(runs))
     }
 
     /// The true pixels of a mask, given row by row.
@@ -74,7 +86,12 @@ impl Region {
     }
 }
 
-fn fill_polygon(corners: &[(f64, f64)], width: usize, height: usize, runs: &mut Vec<Run>) {
+fn fill_polygon(
+    corners: &[(f64, f64)],
+    width: usize,
+    height: usize,
+    runs: &mut Vec<Run>,
+) -> Result<(), TooManyRuns> {
     // Where the outline crosses the centre line of each row.
     let mut crossings: Vec<(usize, f64)> = Vec::new();
     for (index, &(x0, y0)) in corners.iter().enumerate() {
@@ -84,6 +101,9 @@ fn fill_polygon(corners: &[(f64, f64)], width: usize, height: usize, runs: &mut 
         let first = first_centre(low, height);
         let last = first_centre(high, height);
         let slope = (x1 - x0) / (y1 - y0);
+        if runs.len() + crossings.len() + last.saturating_sub(first) > MAX_RUNS {
+            return Err(TooManyRuns);
+        }
         crossings.extend((first..last).map(|y| (y, x0 + (y as f64 + 0.5 - y0) * slope)));
     }
     crossings.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
@@ -91,6 +111,7 @@ fn fill_polygon(corners: &[(f64, f64)], width: usize, height: usize, runs: &mut 
         let (start, end) = (first_centre(pair[0].1, width), first_centre(pair[1].1, width));
         runs.push(Run { y: pair[0].0, start, end });
     }
+    Ok(())
 }
 
 /// The first pixel whose centre is at or after `edge`, at most `limit`.
@@ -113,9 +134,17 @@ pub(crate) fn circle_corners(center: (f64, f64), on_circle: (f64, f64)) -> Vec<(
 mod tests {
     use super::*;
 
+    #[test]
+    fn an_outline_that_fills_the_memory_is_refused() {
+        let zigzag: Vec<(f64, f64)> =
+            (0..1000).map(|i| (f64::from(i % 64), f64::from(i % 2) * 1e6)).collect();
+        assert_eq!(Region::from_polygons(&[&zigzag[..]], 64, 1_000_000), Err(TooManyRuns));
+        assert!(Region::from_polygons(&[&zigzag[..]], 64, 1000).is_ok());
+    }
+
     fn draw(polygons: &[&[(f64, f64)]], width: usize, height: usize) -> Vec<String> {
         let mut rows = vec![vec!['.'; width]; height];
-        for run in Region::from_polygons(polygons, width, height).runs() {
+        for run in Region::from_polygons(polygons, width, height).unwrap().runs() {
             rows[run.y][run.start..run.end].fill('#');
         }
         rows.into_iter().map(String::from_iter).collect()
@@ -144,9 +173,10 @@ mod tests {
         let left = [(0.0, 0.0), (2.5, 0.0), (2.5, 2.5), (0.0, 2.5)];
         let right = [(2.5, 0.0), (5.0, 0.0), (5.0, 2.5), (2.5, 2.5)];
         let below = [(0.0, 2.5), (5.0, 2.5), (5.0, 5.0), (0.0, 5.0)];
-        let areas = [&left, &right, &below].map(|part| Region::from_polygons(&[&part[..]], 5, 5).area());
+        let areas =
+            [&left, &right, &below].map(|part| Region::from_polygons(&[&part[..]], 5, 5).unwrap().area());
         assert_eq!(areas.iter().sum::<u64>(), 25);
-        assert_eq!(Region::from_polygons(&[&left[..], &right[..], &below[..]], 5, 5).area(), 25);
+        assert_eq!(Region::from_polygons(&[&left[..], &right[..], &below[..]], 5, 5).unwrap().area(), 25);
     }
 
     #[test]
@@ -174,10 +204,10 @@ mod tests {
     #[test]
     fn what_leaves_the_picture_is_cut() {
         let huge = [(-1e9, -1e9), (1e9, -1e9), (1e9, 1e9), (-1e9, 1e9)];
-        assert_eq!(Region::from_polygons(&[&huge[..]], 7, 3).area(), 21);
+        assert_eq!(Region::from_polygons(&[&huge[..]], 7, 3).unwrap().area(), 21);
         let outside = [(-5.0, 0.0), (-1.0, 0.0), (-1.0, 3.0)];
-        assert_eq!(Region::from_polygons(&[&outside[..]], 7, 3).area(), 0);
-        assert_eq!(Region::from_polygons(&[&[(1.0, 1.0)][..], &[]], 7, 3).area(), 0);
+        assert_eq!(Region::from_polygons(&[&outside[..]], 7, 3).unwrap().area(), 0);
+        assert_eq!(Region::from_polygons(&[&[(1.0, 1.0)][..], &[]], 7, 3).unwrap().area(), 0);
     }
 
     #[test]
@@ -194,7 +224,7 @@ mod tests {
     #[test]
     fn a_circle_has_its_area() {
         let corners = circle_corners((20.0, 20.0), (30.0, 20.0));
-        let area = Region::from_polygons(&[corners], 40, 40).area() as f64;
+        let area = Region::from_polygons(&[corners], 40, 40).unwrap().area() as f64;
         assert!((area - 314.0).abs() < 6.0, "{area}");
     }
 }

@@ -63,7 +63,7 @@ pub struct SplitReport {
     pub empty_shapes: u64,
     pub classes: Vec<ClassReport>,
     /// Number of images that hold both classes; rows and columns as in `classes`. The diagonal counts each class's
-    /// images.
+    /// images. Empty if there are over 1,000 classes.
     pub co_occurrence: Vec<Vec<u64>>,
 }
 

@@ -2,7 +2,7 @@
 //! plain numbers or packed into a string. In a packed string, each length is stored as the difference from the length
 //! two places earlier, 5 bits per character, low bits first.
 
-use crate::region::Region;
+use crate::region::{MAX_RUNS, Region, Run, TooManyRuns};
 
 /// Why a run-length mask is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,6 +16,8 @@ pub enum RleError {
     Cut,
     #[error("a packed run has length `{0}`")]
     Number(i64),
+    #[error(transparent)]
+    TooMany(#[from] TooManyRuns),
 }
 
 /// The pixels of a run-length mask of `width` x `height`.
@@ -25,18 +27,62 @@ pub fn decode_runs(counts: &[u32], width: usize, height: usize) -> Result<Region
     if got != expected {
         return Err(RleError::Length { got, expected });
     }
-    let mut mask = vec![false; width * height];
+    let mut painter = Painter { open: vec![CLOSED; height], runs: Vec::new() };
+    // What the last column covers, and the next one: pairs of rows, from and to.
+    let (mut before, mut covered, mut column) = (Vec::new(), Vec::new(), 0);
     let mut at = 0;
     for (index, &count) in counts.iter().enumerate() {
         let end = at + count as usize;
-        if index % 2 == 1 {
-            for place in at..end {
-                mask[place % height * width + place / height] = true;
+        while index % 2 == 1 && at < end {
+            let (x, first) = (at / height, at % height);
+            if x != column {
+                painter.change(column, &before, &covered)?;
+                (before, covered) = (std::mem::take(&mut covered), Vec::new());
+                if x != column + 1 {
+                    painter.change(column + 1, &before, &[])?;
+                    before.clear();
+                }
+                column = x;
             }
+            let last = height.min(first + end - at);
+            covered.extend([first, last]);
+            at += last - first;
         }
         at = end;
     }
-    Ok(Region::from_mask(&mask, width))
+    painter.change(column, &before, &covered)?;
+    painter.change(column + 1, &covered, &[])?;
+    Ok(Region::from_runs(painter.runs))
+}
+
+/// A row in which no run is open.
+const CLOSED: usize = usize::MAX;
+
+/// Makes runs along rows of columns that come one after the other. Only rows in which a column differs from the one
+/// before cost anything.
+struct Painter {
+    /// Where the open run of each row starts.
+    open: Vec<usize>,
+    runs: Vec<Run>,
+}
+
+impl Painter {
+    /// From this column on `covered` is covered, up to it `before` was. Both are pairs of rows in ascending order.
+    fn change(&mut self, column: usize, before: &[usize], covered: &[usize]) -> Result<(), RleError> {
+        let mut edges: Vec<usize> = before.iter().chain(covered).copied().collect();
+        edges.sort_unstable();
+        // Edges that both have cancel out: what is between the others differs.
+        for rows in edges.chunks_exact(2) {
+            for y in rows[0]..rows[1] {
+                match std::mem::replace(&mut self.open[y], CLOSED) {
+                    CLOSED => self.open[y] = column,
+                    _ if self.runs.len() == MAX_RUNS => return Err(TooManyRuns.into()),
+                    start => self.runs.push(Run { y, start, end: column }),
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The run lengths of a region, as [`decode_runs`] takes them.
@@ -115,7 +161,33 @@ pub fn pack_runs(counts: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_mask_is_what_its_runs_say(
+            (width, height, mask) in (1usize..9, 1usize..9).prop_flat_map(|(width, height)| {
+                (Just(width), Just(height), prop::collection::vec(any::<bool>(), width * height))
+            })
+        ) {
+            let region = Region::from_mask(&mask, width);
+            let counts = encode_runs(&region, width, height);
+            prop_assert_eq!(decode_runs(&counts, width, height).unwrap(), region);
+            prop_assert_eq!(unpack_runs(&pack_runs(&counts)).unwrap(), counts);
+        }
+    }
+
+    #[test]
+    fn large_masks_cost_what_their_outline_costs() {
+        let (width, height) = (10_000, 13_000);
+        let all = decode_runs(&[0, 130_000_000], width, height).unwrap();
+        assert_eq!((all.runs().len(), all.area()), (height, 130_000_000));
+        // Every second column.
+        let stripes = vec![height as u32; width];
+        assert_eq!(decode_runs(&stripes, width, height), Err(TooManyRuns.into()));
+    }
 
     #[test]
     fn runs_go_down_the_columns() {

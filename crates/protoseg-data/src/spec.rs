@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use protoseg_core::{ClassId, ClassTable, Fold, FoldError, FoldScheme, NovelPixels, find_ids};
+use protoseg_core::{ClassId, ClassTable, Fold, FoldError, FoldScheme, NovelPixels, check_name, find_ids};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
@@ -38,7 +38,7 @@ use crate::{DataError, Dataset, files};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Spec {
-    name: String,
+    name: Spanned<String>,
     format: Spanned<Format>,
     root: Option<PathBuf>,
     images: Option<Spanned<PathBuf>>,
@@ -127,6 +127,12 @@ impl Source<'_> {
             ("ignore", span(&spec.ignore), &[List, Folder, Voc]),
             ("splits", span(&spec.splits), &[List, Folder, Coco]),
         ];
+        // Results go to a folder of this name.
+        let name = spec.name.get_ref();
+        if check_name(name).is_err() || name.contains(['/', '\\']) || name.starts_with('.') {
+            let reason = format!("`name` is {name:?}, which cannot be the name of a folder");
+            return Err(self.error(spec.name.span(), reason, "choose a short word".to_string()));
+        }
         let format = *spec.format.get_ref();
         for (field, span, formats) in fields {
             if let Some(span) = span.filter(|_| !formats.contains(&format)) {
@@ -163,7 +169,7 @@ impl Source<'_> {
         let lists = spec.splits.as_ref().map_or_else(Vec::new, |splits| {
             splits.get_ref().iter().map(|(name, path)| (name.clone(), here.join(path))).collect()
         });
-        let name = spec.name.clone();
+        let name = spec.name.get_ref().clone();
         let rest_is_background = self.rest_is_background(spec)?;
         Ok(match spec.format.get_ref() {
             Format::List => {

@@ -19,6 +19,7 @@ mod peak;
 mod pixel_loss;
 mod planes;
 mod pointwise;
+mod precision;
 pub mod reference;
 mod rows;
 mod scratch;
@@ -31,6 +32,7 @@ pub use margin::{MarginShape, margin_grad};
 pub use norm::{NormGrads, NormShape, Normalised, norm_apply, norm_backward, norm_forward};
 pub use peak::peak_flops;
 pub use pixel_loss::{PixelLoss, PixelLossRule, PixelLossShape, UNJUDGED, pixel_loss, pixel_loss_by};
+pub use precision::Precision;
 pub use rows::{add_weighted, dots};
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! What protoseg's tests share: golden data, generated weights, comparisons. Never shipped.
 
 mod compare;
+mod mutate;
 
 pub use compare::{assert_close, assert_close_relative};
+pub use mutate::mutate;
 
 use std::{collections::HashMap, fs, path::PathBuf};
 

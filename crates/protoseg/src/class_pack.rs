@@ -7,11 +7,14 @@
 //! A class with the name of one of the model's own classes refines that class.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
+    io,
     path::{Path, PathBuf},
 };
 
 use burn::tensor::TensorData;
+use protoseg_core::{NameError, check_name};
+use protoseg_data::Lock;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -21,7 +24,7 @@ use crate::{
     },
     model::Model,
     register::{Classifier, RegisterError},
-    weights::{TensorFile, WeightsError, write_safetensors},
+    weights::{TensorFile, WeightsError, write_checked},
 };
 
 /// Novel classes of one model, and supports that refine its own.
@@ -89,6 +92,26 @@ pub enum PackError {
         /// Fingerprint of this model.
         model: String,
     },
+    /// The pack says that it is this model's, but what it holds is not.
+    #[error("the pack cannot be this model's: {reason}\nhint: it is damaged; register its classes again")]
+    Unfit {
+        /// What does not fit.
+        reason: String,
+    },
+    /// The pack cannot be locked.
+    #[error("cannot lock `{}`: {source}\nhint: check the folder's permissions", path.display())]
+    Lock {
+        /// The pack.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// What was written is not what is read again.
+    #[error("`{}` could not be written: what was read back differs\nhint: check the disk; the file is as it was before", path.display())]
+    ReadBack {
+        /// The pack.
+        path: PathBuf,
+    },
     /// A class of that name is there.
     #[error("class `{0}` is already in the pack")]
     Twice(String),
@@ -106,9 +129,9 @@ pub enum PackError {
         /// Names that are there.
         known: String,
     },
-    /// The name is empty.
-    #[error("a class needs a name")]
-    NoName,
+    /// The name cannot be that of a class.
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// The class has no support.
     #[error("class `{class}` has no support\nhint: give it at least one image with a mask")]
     NoShots {
@@ -194,7 +217,8 @@ impl ClassPack {
     }
 
     fn place(&self, name: &str) -> Result<usize, PackError> {
-        self.classes.iter().position(|class| class.name == name).ok_or_else(|| PackError::NoClass {
+        let place = self.classes.binary_search_by(|class| class.name.as_str().cmp(name));
+        place.map_err(|_| PackError::NoClass {
             name: name.to_string(),
             known: self
                 .classes
@@ -207,19 +231,16 @@ impl ClassPack {
 
     /// Adds a class.
     pub fn add(&mut self, mut class: PackClass) -> Result<(), PackError> {
-        if class.name.trim().is_empty() {
-            return Err(PackError::NoName);
-        }
-        if self.classes.iter().any(|other| other.name == class.name) {
+        check_name(&class.name)?;
+        let Err(place) = self.classes.binary_search_by(|other| other.name.cmp(&class.name)) else {
             return Err(PackError::Twice(class.name));
-        }
+        };
         if class.shots.is_empty() {
             return Err(PackError::NoShots { class: class.name });
         }
         // Sums of floats depend on their order, if only in the last bit: it must follow from what is there.
-        class.shots.sort_by(|a, b| a.order().cmp(&b.order()));
-        self.classes.push(class);
-        self.classes.sort_by(|a, b| a.name.cmp(&b.name));
+        class.shots.sort_by_cached_key(Shot::order);
+        self.classes.insert(place, class);
         Ok(())
     }
 
@@ -255,6 +276,10 @@ impl ClassPack {
         if other.model != self.model {
             return Err(PackError::OtherModel { pack: other.model, model: self.model.clone() });
         }
+        if other.dim != self.dim {
+            let reason = format!("its sums have {} values, those of the other pack {}", self.dim, other.dim);
+            return Err(PackError::Unfit { reason });
+        }
         self.refuse_mistaken(&other.base)?;
         other.refuse_mistaken(&self.base)?;
         if self.base.is_empty() {
@@ -269,7 +294,44 @@ impl ClassPack {
         if fingerprint != self.model {
             return Err(PackError::OtherModel { pack: self.model.clone(), model: fingerprint });
         }
+        self.check_contents(model).map_err(|reason| PackError::Unfit { reason })?;
         self.refuse_mistaken(&base_names(model).collect::<Vec<_>>())
+    }
+
+    /// What a pack of this model holds has the model's sizes.
+    fn check_contents(&self, model: &Model) -> Result<(), String> {
+        let expected = model.manifest().method.remembered(model.config().dim);
+        if self.dim != expected {
+            return Err(format!("its sums have {} values, the model's have {expected}", self.dim));
+        }
+        let n_base = model.classes().n_base();
+        for (class, shot) in self.shots() {
+            if let Some((row, _)) = shot.context.iter().find(|(row, _)| usize::from(*row) >= n_base) {
+                return Err(format!(
+                    "class `{class}` names row {row}, but the model has {n_base} base classes"
+                ));
+            }
+            let groups = shot.clusters.own.iter().chain(&shot.clusters.rest);
+            if let Some(group) = groups.into_iter().find(|group| group.sum.len() != model.config().dim) {
+                let (got, dim) = (group.sum.len(), model.config().dim);
+                return Err(format!(
+                    "clusters of class `{class}` have {got} values, the model's features {dim}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// All supports, with the names of their classes.
+    fn shots(&self) -> impl Iterator<Item = (&str, &Shot)> {
+        self.classes.iter().flat_map(|class| class.shots.iter().map(|shot| (class.name.as_str(), shot)))
+    }
+
+    /// The right to change the pack at `path`: whoever reads it, changes it and writes it again holds this meanwhile.
+    /// While another process has it, `waiting` is told which, and this waits.
+    pub fn lock(path: impl AsRef<Path>, waiting: impl FnOnce(&str)) -> Result<Lock, PackError> {
+        let path = path.as_ref();
+        Lock::wait(path, waiting).map_err(|source| PackError::Lock { path: path.to_path_buf(), source })
     }
 
     /// Older versions let a class be renamed to the name of one of the model's own; it was not meant to refine that.
@@ -296,10 +358,11 @@ impl ClassPack {
     pub fn by_row(&self, model: &Model) -> Vec<&PackClass> {
         let classes = model.classes();
         let named: Vec<&str> = classes.names(protoseg_core::ClassRole::Novel).collect();
-        let base: Vec<String> = base_names(model).collect();
+        let base: HashSet<String> = base_names(model).collect();
         let mut order: Vec<&PackClass> =
             self.classes.iter().filter(|class| !base.contains(&class.name)).collect();
-        order.sort_by_key(|class| named.iter().position(|name| *name == class.name).unwrap_or(usize::MAX));
+        let named: HashMap<&str, usize> = (0..).zip(named).map(|(place, name)| (name, place)).collect();
+        order.sort_by_key(|class| named.get(class.name.as_str()).copied().unwrap_or(usize::MAX));
         order
     }
 
@@ -317,7 +380,7 @@ impl ClassPack {
         model.classifier(&names, &supports, usage)
     }
 
-    /// Writes the pack, whole or not at all.
+    /// Writes the pack, whole or not at all. It is read again before it replaces anything.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), PackError> {
         let listed = |shot: &Shot| ListedShot {
             image: shot.image.clone(),
@@ -349,7 +412,11 @@ impl ClassPack {
             tensors.push((CLUSTERS.to_string(), table(groups, dim)));
         }
         let metadata = HashMap::from([(KEY.to_string(), listing)]);
-        Ok(write_safetensors(path.as_ref(), tensors, metadata)?)
+        let path = path.as_ref();
+        write_checked(path, tensors, metadata, |written| match Self::load(written) {
+            Ok(again) if again == *self => Ok(()),
+            _ => Err(PackError::ReadBack { path: path.to_path_buf() }),
+        })
     }
 
     /// Reads a pack.
@@ -367,6 +434,9 @@ impl ClassPack {
             return Err(wrong("it holds no table of sums".into()));
         };
         let sums = file.read(SUMS)?;
+        if !sums.chunks_exact(dim.max(1)).all(has_length) {
+            return Err(wrong("a sum of features is zero or far too large".into()));
+        }
         let shots = || listing.classes.iter().flat_map(|class| &class.shots);
         let counts = shots()
             .flat_map(|shot| std::iter::once(shot.count).chain(shot.context.iter().map(|(_, count)| *count)));
@@ -387,6 +457,9 @@ impl ClassPack {
             return Err(wrong("a cluster is of no positions".into()));
         }
         let cluster_dim = file.shape(CLUSTERS).and_then(|shape| shape.last()).copied().unwrap_or(dim);
+        if !clusters.chunks_exact(cluster_dim.max(1)).all(has_length) {
+            return Err(wrong("a cluster of features is zero or far too large".into()));
+        }
         let mut clusters = clusters.chunks_exact(cluster_dim.max(1));
         let mut sums = sums.chunks_exact(dim);
         let mut next = |count: f32| Pooled { sum: sums.next().unwrap_or_default().to_vec(), count };
@@ -408,6 +481,12 @@ impl ClassPack {
         }
         Ok(pack)
     }
+}
+
+/// Whether a vector can be brought to unit length.
+fn has_length(vector: &[f32]) -> bool {
+    let square: f32 = vector.iter().map(|value| value * value).sum();
+    square.is_finite() && square > 0.0
 }
 
 /// Names of the model's own classes.
@@ -441,8 +520,8 @@ impl Shot {
     }
 
     /// Something to sort by that depends on nothing but the shot.
-    fn order(&self) -> (&str, u64, Vec<u32>) {
-        (&self.image, self.pixels, self.own.sum.iter().map(|value| value.to_bits()).collect())
+    fn order(&self) -> (String, u64, Vec<u32>) {
+        (self.image.clone(), self.pixels, self.own.sum.iter().map(|value| value.to_bits()).collect())
     }
 }
 

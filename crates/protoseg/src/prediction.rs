@@ -61,6 +61,11 @@ impl Prediction {
         Self { least_confidence: Some(least), ..Self::new(self.scores, self.palette, self.temperature) }
     }
 
+    /// Whether the model's scores are numbers. If not, its weights are damaged, and labels mean nothing.
+    pub fn is_finite(&self) -> bool {
+        self.scores.is_finite()
+    }
+
     /// Width of the image.
     pub fn width(&self) -> usize {
         self.scores.width

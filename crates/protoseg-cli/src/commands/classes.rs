@@ -10,6 +10,7 @@ use protoseg::{
 };
 use serde::Serialize;
 
+use super::usage::lock_pack;
 use crate::{
     cli::Classes,
     output::{self, table},
@@ -29,6 +30,7 @@ pub fn run(args: &Classes) -> Result<()> {
             output::line(format_args!("{left} left in {}", path.display()))
         }
         Classes::Merge { packs, output: path, force } => {
+            let _lock = lock_pack(path)?;
             output::refuse_overwrite(path, *force)?;
             let mut merged: Option<ClassPack> = None;
             for path in packs {
@@ -60,6 +62,7 @@ fn change(
     path: &Path,
     change: impl FnOnce(&mut ClassPack) -> Result<(), protoseg::class_pack::PackError>,
 ) -> Result<ClassPack> {
+    let _lock = lock_pack(path)?;
     let mut pack = ClassPack::load(path)?;
     change(&mut pack)?;
     pack.save(path)?;

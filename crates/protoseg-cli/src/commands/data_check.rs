@@ -103,6 +103,10 @@ fn classes(report: &CheckReport) -> Result<()> {
 }
 
 fn print_co_occurrence(split: &SplitReport) -> Result<()> {
+    if split.co_occurrence.is_empty() {
+        output::note("note: --co-occurrence is for data sets of up to 1,000 classes");
+        return Ok(());
+    }
     output::line(format_args!("images of {} that hold both classes:", split.name))?;
     let mut title = vec![String::new()];
     title.extend(split.classes.iter().map(|class| class.id.to_string()));

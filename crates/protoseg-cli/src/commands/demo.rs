@@ -30,6 +30,18 @@ const QUICK: (usize, usize) = (1, 60);
 
 /// The file that marks a folder as a demo's.
 const PACK: &str = "novel.pack";
+/// Everything in a demo's folder.
+const FILES: [&str; 9] = [
+    "run",
+    "model.safetensors",
+    PACK,
+    "novel.pack.png",
+    "report.html",
+    "results.csv",
+    "results.json",
+    "results.md",
+    "results.tex",
+];
 
 pub fn run(args: &Demo) -> Result<()> {
     let folder = &args.out;
@@ -39,6 +51,7 @@ pub fn run(args: &Demo) -> Result<()> {
         if !RunFolder::new(folder.join("run")).holds_run() && !folder.join(PACK).is_file() {
             bail!("`{}` is not the folder of a demo\nhint: choose another with --out", folder.display());
         }
+        refuse_foreign(folder)?;
         fs::remove_dir_all(folder)
             .map_err(|error| anyhow!("cannot delete `{}`: {error}", folder.display()))?;
     }
@@ -79,6 +92,22 @@ pub fn run(args: &Demo) -> Result<()> {
          protoseg register --class NAME=IMAGE:MASK -o my.pack\n  \
          protoseg predict --pack my.pack IMAGES -o out",
     )
+}
+
+/// A demo's folder is deleted whole, so it must hold nothing else.
+fn refuse_foreign(folder: &Path) -> Result<()> {
+    let cannot = |error| anyhow!("cannot read `{}`: {error}", folder.display());
+    for entry in fs::read_dir(folder).map_err(cannot)? {
+        let name = entry.map_err(cannot)?.file_name();
+        if !FILES.iter().any(|own| name == *own) {
+            bail!(
+                "`{}` is not a file of the demo, and --force would delete it\n\
+                 hint: move it away, or choose another folder with --out",
+                folder.join(name).display()
+            );
+        }
+    }
+    Ok(())
 }
 
 fn teach(model: &Path, pack: &Path) -> Result<()> {
@@ -142,7 +171,7 @@ fn learn(args: &Demo, folder: &Path, path: &Path) -> Result<()> {
     match run.train(&mut watch)? {
         Outcome::Finished(_) if !stop.asked() => {
             stop.quit_with(&stopped);
-            fs::copy(&best, path).map_err(|error| anyhow!("cannot write `{}`: {error}", path.display()))?;
+            Model::load(&best)?.save(path)?;
             Ok(())
         }
         _ => bail!(Interrupted(stopped)),

@@ -8,7 +8,6 @@ mod summary;
 
 use std::{
     collections::{HashMap, HashSet},
-    fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
@@ -23,7 +22,7 @@ use protoseg::{
     Precision, class_pack::ClassPack, core::Image, method::Usage, model::Model, picture::CocoDocument,
     prediction::Prediction, segmenter::Segmenter,
 };
-use protoseg_data::{create_dir, picture::read_image, write_atomic};
+use protoseg_data::{Lock, create_dir, picture::read_image, read_bytes, write_atomic};
 
 use self::{
     inputs::{Inputs, NamedImage, find_images},
@@ -59,7 +58,7 @@ pub fn run(args: &Predict) -> Result<()> {
     if n_results > 0 {
         output::note(format_args!("{} of earlier runs left out", plural(n_results, "result")));
     }
-    refuse_overlap(&images, &args.output, kinds)?;
+    refuse_overlap(&images, &args.output, kinds, args.logits.as_deref())?;
     let earlier = Earlier::read(&args.output)?;
     let goes_on = args.resume && earlier.is_some();
     if !args.force && !goes_on {
@@ -101,6 +100,7 @@ pub fn run(args: &Predict) -> Result<()> {
         abstain,
         timings: Timings::default(),
         n_done: AtomicUsize::new(0),
+        folder_lock: Mutex::new(None),
     };
     let bar = Bar::new("images");
     let stop = listen(&bar)?;
@@ -109,6 +109,7 @@ pub fn run(args: &Predict) -> Result<()> {
     let outcome = outcome?;
 
     let summary = Summary::new(args, &segmenter, &images, &job, outcome, start.elapsed());
+    summary.refuse_lost(&args.output)?;
     if summary.has_results() {
         write_folder_files(args, kinds, &segmenter, &summary)?;
     }
@@ -157,8 +158,7 @@ fn settings(
 ) -> Result<Settings> {
     let pack_hash = match &args.pack {
         Some(path) => {
-            let bytes =
-                fs::read(path).map_err(|error| anyhow!("cannot read `{}`: {error}", path.display()))?;
+            let bytes = read_bytes(path)?;
             Some(blake3::hash(&bytes).to_hex()[..16].to_string())
         }
         None => None,
@@ -176,15 +176,16 @@ fn settings(
 }
 
 /// An input must not be overwritten by an output.
-fn refuse_overlap(images: &[NamedImage], folder: &Path, kinds: Kinds) -> Result<()> {
-    let Ok(root) = folder.canonicalize() else { return Ok(()) };
+fn refuse_overlap(images: &[NamedImage], folder: &Path, kinds: Kinds, logits: Option<&Path>) -> Result<()> {
     let inputs: HashSet<PathBuf> = images.iter().filter_map(|image| image.path.canonicalize().ok()).collect();
-    let written = images.iter().flat_map(|image| kinds.files(&image.name));
-    match written.map(|file| root.join(file)).find(|file| inputs.contains(file)) {
-        Some(file) => bail!(
-            "`{}` is an input and would be overwritten\nhint: choose another folder with -o",
-            file.display()
-        ),
+    let root = folder.canonicalize().ok();
+    let in_folder = images.iter().flat_map(|image| kinds.files(&image.name));
+    let in_folder = in_folder.filter_map(|file| root.as_ref().map(|root| root.join(file)));
+    let mut written = in_folder.chain(logits.and_then(|path| path.canonicalize().ok()));
+    match written.find(|file| inputs.contains(file)) {
+        Some(file) => {
+            bail!("`{}` is an input and would be overwritten\nhint: write to another place", file.display())
+        }
         None => Ok(()),
     }
 }
@@ -224,7 +225,7 @@ fn split(
                 record.image.display(),
                 image.path.display()
             ),
-            Some(record) if record.is_complete(folder) => {}
+            Some(record) if record.is_complete(folder, &image.path) => {}
             Some(record) => {
                 redone.insert(record.name);
                 todo.push(image);
@@ -262,6 +263,8 @@ struct Job<'a> {
     abstain: Option<f64>,
     timings: Timings,
     n_done: AtomicUsize,
+    /// Held from the first image that was read.
+    folder_lock: Mutex<Option<Lock>>,
 }
 
 impl Job<'_> {
@@ -293,6 +296,13 @@ impl Job<'_> {
             let tile = |done, total| bar.show_part(&named.name, "tile", done, total);
             let prediction =
                 self.timings.time(Part::Network, || segmenter.predict_prepared(&image, prepared, &tile));
+            if !prediction.is_finite() {
+                bail!(
+                    "the model's scores of `{}` are not numbers\n\
+                     hint: its weights are damaged, or far too large; train or download it again",
+                    named.path.display()
+                );
+            }
             let prediction = match self.abstain {
                 Some(least) => prediction.abstain_below(least),
                 None => prediction,
@@ -310,11 +320,19 @@ impl Job<'_> {
         }
     }
 
+    /// Makes the folder and takes it for this process, before anything is written.
     fn open(&self) -> Result<()> {
-        if let Some(earlier) = &self.replaced {
-            earlier.clear(self.folder)?;
+        create_dir(self.folder)?;
+        let lock = ledger::lock(self.folder)?;
+        match &self.replaced {
+            Some(earlier) => earlier.clear(self.folder)?,
+            // Another process may have been faster.
+            None if self.ledger.kept().is_empty() => ledger::refuse_overwrite(self.folder)?,
+            None => {}
         }
-        Ok(create_dir(self.folder)?)
+        MaskWriter::clean_up(self.folder);
+        *stages::lock(&self.folder_lock) = Some(lock);
+        Ok(self.ledger.open()?)
     }
 
     fn write(

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::{
     support_words::read_classes,
-    usage::{load_model, load_pack, model_flag, usage},
+    usage::{load_model, load_pack, lock_pack, model_flag, usage},
 };
 use crate::{
     cli::Register,
@@ -29,6 +29,16 @@ const MOST_SHOTS: usize = 10;
 pub fn run(args: &Register) -> Result<()> {
     let model = load_model(args.model.as_deref(), &args.usage.device)?;
     let usage = usage(&args.usage, &model)?;
+    let _lock = lock_pack(&args.output)?;
+    let sheet = sheet_path(&args.output);
+    if sheet.exists() && !args.output.exists() {
+        bail!(
+            "`{}` is there already, where the picture of the supports goes\n\
+             hint: give the pack another name with -o, such as `{}`",
+            sheet.display(),
+            args.output.with_extension("pack").display()
+        );
+    }
     let mut pack = match args.output.exists() {
         true => load_pack(&args.output, &model)?,
         false => ClassPack::new(&model),
@@ -42,7 +52,7 @@ pub fn run(args: &Register) -> Result<()> {
     })?;
     drop((supports, check));
     pack.save(&args.output)?;
-    let picture = picture(args, &registered)?;
+    let picture = picture(sheet, &registered)?;
     let answer = Answer {
         schema: "protoseg.register/1",
         pack: &args.output,
@@ -137,11 +147,15 @@ fn draw(set: &mut SupportSet, benchmark: Benchmark, args: &Register, model: &Mod
     Ok(())
 }
 
-/// Draws the supports beside the pack.
-fn picture(args: &Register, registered: &[ClassReport]) -> Result<Option<PathBuf>> {
-    let mut path = args.output.clone().into_os_string();
+/// PACK.png.
+fn sheet_path(pack: &Path) -> PathBuf {
+    let mut path = pack.as_os_str().to_owned();
     path.push(".png");
-    let path = PathBuf::from(path);
+    path.into()
+}
+
+/// Draws the supports beside the pack.
+fn picture(path: PathBuf, registered: &[ClassReport]) -> Result<Option<PathBuf>> {
     match support_sheet(registered) {
         Some(sheet) => {
             write_image(&path, &sheet)?;

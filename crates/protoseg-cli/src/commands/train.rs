@@ -1,9 +1,6 @@
 //! `protoseg train`.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use protoseg::{
@@ -62,11 +59,8 @@ pub fn run(args: &mut Train) -> Result<()> {
             }
             let out = args.out.clone().unwrap_or_else(|| default_folder(args.config.as_deref(), &plan));
             let folder = RunFolder::new(out);
-            if args.force && folder.holds_run() {
-                fs::remove_dir_all(folder.path())
-                    .map_err(|error| anyhow!("cannot delete `{}`: {error}", folder.path().display()))?;
-            }
-            Run::start(plan, folder.path(), look)?
+            let start = if args.force { Run::restart } else { Run::start };
+            start(plan, folder.path(), look)?
         }
     };
     drop(bar);

@@ -9,8 +9,12 @@ use protoseg::{
     method::{Usage, capl::Preset},
     model::Model,
 };
+use protoseg_data::Lock;
 
-use crate::{cli, output::quoted};
+use crate::{
+    cli,
+    output::{note, quoted},
+};
 
 /// The model in a file; without one, the model in the box.
 pub fn load_model(path: Option<&Path>, device: &str) -> Result<Model> {
@@ -45,6 +49,13 @@ pub fn load_pack(path: &Path, model: &Model) -> Result<ClassPack> {
         ),
         Err(error) => bail!("cannot use pack `{}`: {error}", path.display()),
     }
+}
+
+/// The right to change a pack, as soon as no other process has it.
+pub fn lock_pack(path: &Path) -> Result<Lock> {
+    Ok(ClassPack::lock(path, |holder| {
+        note(format_args!("waiting for {holder}, which is changing `{}`", path.display()));
+    })?)
 }
 
 /// As the model was made, unless flags say otherwise.

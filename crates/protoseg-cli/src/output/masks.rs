@@ -1,23 +1,27 @@
 //! The files that a prediction becomes.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Result, bail};
 use protoseg::{core::Image, prediction::Prediction};
 use protoseg_data::{
-    DataError, create_dir,
+    DataError, clean_up, create_dir,
     mask::{encode_gray_png, encode_palette_png, encode_picture_png, encode_values_png_fast},
     picture::encode_jpeg,
-    write_atomic,
+    write_whole,
 };
 
 use super::timings::{Part, Timings};
 
 /// Longer side of a thumbnail in the gallery.
 const THUMBNAIL: usize = 320;
+
+/// Most bytes of the probabilities of one image.
+const MAX_PLANES: usize = 4 << 30;
 
 /// The subfolders that files go to.
 pub const FOLDERS: [&str; 6] = ["index", "palette", "overlay", "confidence", "probability", "gallery"];
@@ -100,6 +104,13 @@ impl<'a> MaskWriter<'a> {
         Self { folder: folder.to_path_buf(), kinds, timings }
     }
 
+    /// Deletes what a killed run has left half written.
+    pub fn clean_up(folder: &Path) {
+        for kind in FOLDERS.iter().chain(&["", GALLERY_INPUT, GALLERY_OVERLAY]) {
+            clean_up(&folder.join(kind), Duration::ZERO);
+        }
+    }
+
     /// Writes the files of the image called `name`, and says which they are, as seen from the folder. If one cannot be
     /// written, none is left.
     pub fn write(
@@ -125,6 +136,20 @@ impl<'a> MaskWriter<'a> {
         files: &mut Vec<PathBuf>,
     ) -> Result<(), DataError> {
         let time = self.timings;
+        let bytes = image.width * image.height * prediction.classes().rows().len();
+        if self.kinds.probability && bytes > MAX_PLANES {
+            let why = format!(
+                "probabilities of {} classes on {} x {} pixels would take {} MB of memory",
+                prediction.classes().rows().len(),
+                image.width,
+                image.height,
+                bytes >> 20
+            );
+            return Err(DataError::Write {
+                path: self.folder.join("probability"),
+                source: io::Error::other(why),
+            });
+        }
         // What takes the most is asked for first: the pass that makes it finds the rest too.
         let probabilities =
             self.kinds.probability.then(|| time.time(Part::Probability, || prediction.probabilities_u8()));
@@ -180,7 +205,7 @@ impl<'a> MaskWriter<'a> {
     fn write_file(&self, file: &Path, bytes: &[u8]) -> Result<(), DataError> {
         let path = self.folder.join(file);
         create_dir(path.parent().unwrap_or(&self.folder))?;
-        write_atomic(&path, bytes)
+        write_whole(&path, bytes)
     }
 }
 

@@ -25,21 +25,54 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use serde::Serialize;
+use protoseg::core::is_control;
+use serde::{Serialize, Serializer};
 
 /// One line of the answer.
 pub fn line(text: impl fmt::Display) -> Result<()> {
-    Ok(writeln!(io::stdout(), "{text}")?)
+    print(&visible(text))
+}
+
+/// Nobody is left to read if the pipe is broken (`| head`): the command goes on, and its exit code says how it ended.
+fn print(text: &str) -> Result<()> {
+    match writeln!(io::stdout(), "{text}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
 }
 
 /// A line beside the answer. Nobody is left to tell if stderr is gone.
 pub fn note(text: impl fmt::Display) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", visible(text));
 }
 
 /// The answer as one JSON object.
 pub fn json(value: &impl Serialize) -> Result<()> {
-    line(serde_json::to_string_pretty(value)?)
+    print(&visible_json(&serde_json::to_string_pretty(value)?))
+}
+
+/// Text in which a terminal finds nothing to obey: names of files and of classes may come from strangers. Lines and tabs
+/// stay.
+pub fn visible(text: impl fmt::Display) -> String {
+    escaped(&text.to_string(), |c| format!("\\u{{{:x}}}", u32::from(c)))
+}
+
+/// The same for JSON, where control characters stand in strings only.
+pub fn visible_json(text: &str) -> String {
+    escaped(text, |c| format!("\\u{:04x}", u32::from(c)))
+}
+
+fn escaped(text: &str, escape: impl Fn(char) -> String) -> String {
+    let is_obeyed = |c: char| is_control(c) && c != '\n' && c != '\t';
+    if !text.contains(is_obeyed) {
+        return text.to_string();
+    }
+    text.chars().map(|c| if is_obeyed(c) { escape(c) } else { c.to_string() }).collect()
+}
+
+/// A path in JSON. Letters that are not Unicode are replaced: there is no other way to write them.
+pub fn lossy_path<S: Serializer>(path: impl AsRef<Path>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.as_ref().display())
 }
 
 /// Runs never overwrite unless told to.
@@ -86,13 +119,13 @@ pub fn finish(result: Result<()>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
-        let _ = writeln!(io::stderr(), "{interrupted}");
+        note(interrupted);
         return ExitCode::from(stop::INTERRUPTED);
     }
     // Our errors name their cause themselves. Nobody is left to tell if stderr is gone too.
-    let _ = writeln!(io::stderr(), "error: {error}");
+    note(format_args!("error: {error}"));
     if let Some(hint) = crate::hints::of(&error) {
-        let _ = writeln!(io::stderr(), "hint: {hint}");
+        note(format_args!("hint: {hint}"));
     }
     ExitCode::FAILURE
 }
@@ -100,6 +133,14 @@ pub fn finish(result: Result<()>) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_is_printed() {
+        assert_eq!(visible("a\u{1b}[31m\u{9b}1m\tb\nc"), "a\\u{1b}[31m\\u{9b}1m\tb\nc");
+        let json = visible_json(&serde_json::to_string("a\u{1b}\u{9b}\u{202e}").unwrap());
+        assert!(json.is_ascii(), "{json}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), "a\u{1b}\u{9b}\u{202e}");
+    }
 
     #[test]
     fn paths_are_quoted_where_a_shell_needs_it() {

@@ -2,6 +2,8 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::visible;
+
 /// Shows `done` of `total` for the library's [`protoseg_data::Progress`]. Drawn on stderr, and not at all where that
 /// is no terminal; gone when dropped.
 pub struct Bar(ProgressBar);
@@ -40,7 +42,7 @@ impl Bar {
 }
 
 fn part_text(name: &str, what: &str, done: usize, total: usize) -> String {
-    format!("  {name}: {what} {done}/{total}")
+    format!("  {}: {what} {done}/{total}", visible(name))
 }
 
 impl Drop for Bar {

@@ -8,7 +8,7 @@ use protoseg::train::{Event, Start, StepEvent, Validated};
 use super::{
     braille,
     train_words::{self, Pace},
-    units,
+    units, visible,
 };
 
 /// Number of losses that the curve is drawn from: twice its width in dots.
@@ -61,7 +61,7 @@ impl TrainDashboard {
         // Someone who watches a run does not need to hear about every checkpoint.
         if !matches!(event, Event::Checkpoint { .. }) {
             for line in train_words::lines(event, self.pace.as_ref()) {
-                let _ = self.screen.println(line);
+                let _ = self.screen.println(visible(line));
             }
         }
     }

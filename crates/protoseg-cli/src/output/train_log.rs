@@ -7,7 +7,10 @@ use std::{
 
 use protoseg::train::Event;
 
-use super::train_words::{self, Pace};
+use super::{
+    train_words::{self, Pace},
+    visible, visible_json,
+};
 
 /// A step is logged after this many steps or this much time, whichever comes first.
 const EVERY_STEPS: usize = 50;
@@ -47,7 +50,7 @@ impl<W: Write> TrainLog<W> {
 
     /// A log that nobody can read any more is not a reason to end a run.
     fn line(&mut self, line: &str) {
-        let _ = writeln!(self.out, "{line}");
+        let _ = writeln!(self.out, "{}", visible(line));
     }
 }
 
@@ -56,7 +59,7 @@ pub struct TrainJson<W>(pub W);
 
 impl<W: Write> TrainJson<W> {
     pub fn event(&mut self, event: &Event) -> io::Result<()> {
-        writeln!(self.0, "{}", serde_json::to_string(event)?)?;
+        writeln!(self.0, "{}", visible_json(&serde_json::to_string(event)?))?;
         self.0.flush()
     }
 }

@@ -25,7 +25,7 @@ impl TrainWatch {
     pub fn new(recorder: Recorder, display: Display, next: Option<String>) -> Result<Self> {
         let stop = match &display {
             Display::Dashboard(dashboard) => Stop::on_ctrl_c(dashboard.note())?,
-            _ => Stop::on_ctrl_c(|text| drop(writeln!(io::stderr(), "{text}")))?,
+            _ => Stop::on_ctrl_c(|text| super::note(text))?,
         };
         Ok(Self { recorder, display, stop, next })
     }
@@ -46,7 +46,7 @@ impl Watch for TrainWatch {
             Display::Json(json) => return json.event(event),
         }
         if let (Event::End(_), Some(next)) = (event, &self.next) {
-            writeln!(io::stdout(), "{next}")?;
+            writeln!(io::stdout(), "{}", super::visible(next))?;
         }
         Ok(())
     }

@@ -1,9 +1,11 @@
 //! The program through its real binary.
 
+mod attacks;
 mod bench;
 mod data;
 mod docs;
 mod experiment;
+mod faults;
 mod few_shot;
 mod import;
 mod novel;

@@ -2,8 +2,8 @@
 
 use rand_chacha::ChaCha8Rng;
 
-use super::{Episode, EpisodeError, EpisodeStyle};
-use crate::{ClassId, ClassTable, Fold, ImageStats, seed};
+use super::{Episode, EpisodeError, EpisodeStyle, error::MAX_EPISODES};
+use crate::{ClassId, ClassTable, Fold, ImageStats, seed, support_draw::MAX_SHOTS};
 
 /// What to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +29,11 @@ pub fn draw_episodes(
     stats: &[ImageStats],
     draw: EpisodeDraw,
 ) -> Result<Vec<Episode>, EpisodeError> {
-    if draw.n_shots == 0 {
-        return Err(EpisodeError::NoShots);
+    if !(1..=MAX_SHOTS).contains(&draw.n_shots) {
+        return Err(EpisodeError::Shots { got: draw.n_shots });
     }
-    if draw.n_episodes == 0 {
-        return Err(EpisodeError::NoEpisodes);
+    if !(1..=MAX_EPISODES).contains(&draw.n_episodes) {
+        return Err(EpisodeError::Episodes { got: draw.n_episodes });
     }
     if fold.novel().is_empty() {
         return Err(EpisodeError::NoNovel { fold: fold.index });

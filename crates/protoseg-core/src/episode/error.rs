@@ -1,5 +1,10 @@
 //! Why episodes cannot be drawn or replayed.
 
+use crate::support_draw::MAX_SHOTS;
+
+/// Most episodes of a run. More are a slip of the finger.
+pub(super) const MAX_EPISODES: usize = 10_000_000;
+
 /// Why episodes cannot be drawn or replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -12,10 +17,12 @@ pub enum EpisodeError {
         "fold `{fold}` has no novel class, so there is nothing to ask for\nhint: choose a fold with novel classes"
     )]
     NoNovel { fold: usize },
-    #[error("expected at least 1 support per episode, got `0`\nhint: ask for 1 or more")]
-    NoShots,
-    #[error("expected at least 1 episode, got `0`\nhint: ask for 1 or more")]
-    NoEpisodes,
+    #[error(
+        "expected 1 to {MAX_SHOTS} supports per episode, got `{got}`\nhint: ask for fewer, but at least 1"
+    )]
+    Shots { got: usize },
+    #[error("expected 1 to {MAX_EPISODES} episodes, got `{got}`\nhint: ask for fewer, but at least 1")]
+    Episodes { got: usize },
     #[error(
         "the episode list has schema `{got}`, expected `{expected}`\nhint: check that this is a list of episodes"
     )]

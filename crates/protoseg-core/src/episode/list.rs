@@ -96,7 +96,7 @@ impl EpisodeList {
             return Err(EpisodeError::Schema { got: self.schema.clone(), expected: Self::SCHEMA });
         }
         if n_shots == 0 {
-            return Err(EpisodeError::NoShots);
+            return Err(EpisodeError::Shots { got: 0 });
         }
         if self.runs.is_empty() {
             return Err(EpisodeError::Empty { run: 0 });

@@ -12,8 +12,8 @@ use protoseg_core::IGNORE;
 use super::coco_json::{Annotation, Counts, Root, Segmentation};
 use super::{ALL, drawn_classes, rest_label};
 use crate::dataset::{Contents, Dataset, Sample, Split};
-use crate::picture::MAX_PIXELS;
-use crate::region::Region;
+use crate::picture::{MAX_PIXELS, is_too_large};
+use crate::region::{MAX_RUNS, Region, TooManyRuns};
 use crate::rle::{decode_runs, unpack_runs};
 use crate::shapes::{Labels, Shape, paint};
 use crate::{DataError, Size, files};
@@ -135,7 +135,7 @@ impl CocoDataset {
                 });
             }
             let size = Size(image.width, image.height);
-            if size.0 == 0 || size.1 == 0 || size.0.saturating_mul(size.1) > MAX_PIXELS {
+            if size.0 == 0 || size.1 == 0 || is_too_large(size.0, size.1) {
                 let (width, height) = (size.0, size.1);
                 return Err(DataError::TooLarge {
                     path: split.images.join(image.file_name),
@@ -186,8 +186,13 @@ impl Dataset for CocoDataset {
 
     fn labels(&self, index: usize) -> Result<Labels, DataError> {
         let Record { size, instances } = &self.records[index];
+        let mut n_runs = 0;
         let shapes = instances.iter().map(|instance| {
-            let region = fill(&instance.segmentation, *size).map_err(|reason| DataError::BadShape {
+            let region = fill(&instance.segmentation, *size).and_then(|region| {
+                n_runs += region.runs().len();
+                if n_runs > MAX_RUNS { Err(TooManyRuns.to_string()) } else { Ok(region) }
+            });
+            let region = region.map_err(|reason| DataError::BadShape {
                 path: self.contents.samples[index].label.clone().unwrap_or_default(),
                 shape: format!(
                     "annotation `{}` of image `{}`",
@@ -209,7 +214,7 @@ fn fill(segmentation: &Segmentation, Size(width, height): Size) -> Result<Region
         Segmentation::Polygons(polygons) => {
             let corners =
                 polygons.iter().map(|polygon| parse_corners(polygon)).collect::<Result<Vec<_>, _>>()?;
-            Ok(Region::from_polygons(&corners, width, height))
+            Region::from_polygons(&corners, width, height).map_err(|error| error.to_string())
         }
         Segmentation::Runs { size, counts } => {
             if *size != (height, width) {

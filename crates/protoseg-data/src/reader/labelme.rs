@@ -18,7 +18,7 @@ use serde::Deserialize;
 use super::{ALL, drawn_classes, folder_name, rest_label};
 use crate::dataset::{Contents, Dataset, Sample, Split};
 use crate::mask::decode_index_png;
-use crate::picture::{MAX_PIXELS, decode_image, read_image};
+use crate::picture::{MAX_PIXELS, decode_image, is_too_large, read_image};
 use crate::region::{Region, circle_corners};
 use crate::shapes::{Labels, Shape, paint};
 use crate::{DataError, files};
@@ -186,7 +186,7 @@ impl Dataset for LabelmeDataset {
     fn labels(&self, index: usize) -> Result<Labels, DataError> {
         let (path, record) = self.record(index)?;
         let (width, height) = (record.image_width, record.image_height);
-        if width == 0 || height == 0 || width.saturating_mul(height) > MAX_PIXELS {
+        if width == 0 || height == 0 || is_too_large(width, height) {
             return Err(DataError::TooLarge { path: path.to_path_buf(), width, height, max: MAX_PIXELS });
         }
         let shapes = record.shapes.iter().enumerate().map(|(number, shape)| {
@@ -237,7 +237,7 @@ fn fill(shape: &DrawnShape, path: &Path, width: usize, height: usize) -> Result<
         "point" | "points" | "line" | "linestrip" => Vec::new(),
         other => return Err(format!("its type `{other}` is not known")),
     };
-    Ok(Region::from_polygons(&[corners], width, height))
+    Region::from_polygons(&[corners], width, height).map_err(|error| error.to_string())
 }
 
 /// Decodes embedded base64. Some tools break its lines or leave out the padding.

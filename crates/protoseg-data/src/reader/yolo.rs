@@ -210,7 +210,9 @@ fn parse_shape(line: &str, Size(width, height): Size, classes: &ClassTable) -> R
         _ => {
             let corner = |pair: &[f64]| (pair[0] * width as f64, pair[1] * height as f64);
             let corners: Vec<_> = numbers.chunks_exact(2).map(corner).collect();
-            Ok(Shape { label, region: Region::from_polygons(&[corners], width, height), beneath: false })
+            let region = Region::from_polygons(&[corners], width, height);
+            let region = region.map_err(|_| "a polygon of fewer corners")?;
+            Ok(Shape { label, region, beneath: false })
         }
     }
 }

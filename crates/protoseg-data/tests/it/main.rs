@@ -6,6 +6,7 @@ mod fixture;
 mod formats;
 mod loading;
 mod msrc;
+mod mutations;
 mod pascal;
 mod pictures;
 mod preparing;

@@ -28,7 +28,7 @@ pub use stage_rows::StageRows;
 pub use stages::join_stages;
 pub use transpose::transpose;
 
-use crate::{Activation, ConvShape, simd::has_pairs, winograd::grid::Grid};
+use crate::{Activation, ConvShape, Precision, simd::has_pairs, winograd::grid::Grid};
 use depthwise::Depthwise;
 use winograd::Winograd;
 
@@ -87,9 +87,9 @@ impl PackedConv {
         Self { shape, kernel, bias, activation }
     }
 
-    /// The same with products of numbers that are rounded to bfloat16, where this machine multiplies those faster.
-    pub fn rounded(self) -> Self {
-        if has_pairs() { self.paired() } else { self }
+    /// The same with this precision.
+    pub fn with_precision(self, precision: Precision) -> Self {
+        if precision == Precision::Fast && has_pairs() { self.paired() } else { self }
     }
 
     /// The same with rounded products, if it is a product.

@@ -11,7 +11,10 @@ use super::{
     panels::{Block, Finish, LANES, Pairs, Panels, multiply},
     stages::{Place, TINY, places, square_sum},
 };
-use crate::simd::{Simd, Work, fast, fast_pairs, has_pairs};
+use crate::{
+    Precision,
+    simd::{Simd, Work, fast, fast_pairs, has_pairs},
+};
 
 /// Rows of classes, cut into the channels of each stage.
 #[derive(Clone, Debug)]
@@ -44,9 +47,9 @@ impl StageRows {
         Self { stages: stages.collect(), count, ends: ends.to_vec(), scale }
     }
 
-    /// The same with products of numbers that are rounded to bfloat16, where this machine multiplies those faster.
-    pub fn rounded(self) -> Self {
-        if has_pairs() { self.paired() } else { self }
+    /// The same with this precision.
+    pub fn with_precision(self, precision: Precision) -> Self {
+        if precision == Precision::Fast && has_pairs() { self.paired() } else { self }
     }
 
     fn paired(self) -> Self {

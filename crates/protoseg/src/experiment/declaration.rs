@@ -2,11 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
 };
 
 use protoseg_core::{EpisodeStyle, NovelPixels, Protocol};
+use protoseg_data::read_text;
 use serde::Deserialize;
 
 use super::ExperimentError;
@@ -190,8 +190,7 @@ impl Experiment {
             let known = recipes::experiment_names().collect::<Vec<_>>().join(", ");
             return Err(ExperimentError::Unknown { name: source.to_string(), known });
         }
-        let text = fs::read_to_string(path)
-            .map_err(|source| ExperimentError::Read { path: path.to_path_buf(), source })?;
+        let text = read_text(path)?;
         Self::parse(&text, path)
     }
 

@@ -1,11 +1,9 @@
 //! How a model is made, with every value in its place, and what it depends on.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use protoseg_core::NovelPixels;
+use protoseg_data::read_text;
 use serde_json::{Value, json};
 
 use super::{
@@ -102,7 +100,7 @@ fn read_recipe(
     let file = experiment.path.parent().unwrap_or(Path::new("")).join(recipe);
     let (text, path) = match recipes::training(recipe) {
         Some(text) => (text.to_string(), PathBuf::from(format!("recipes/{recipe}.toml"))),
-        None => match fs::read_to_string(&file) {
+        None => match read_text(&file) {
             Ok(text) => (text, file),
             Err(_) => {
                 return Err(ExperimentError::UnknownRecipe {

@@ -12,7 +12,7 @@ use std::{
 use burn::tensor::{Tensor, TensorData};
 use half::f16;
 use protoseg_core::Image;
-use protoseg_data::{Benchmark, DataError, create_dir, write_atomic};
+use protoseg_data::{Benchmark, DataError, create_dir, write_whole};
 
 use crate::{model::Model, weights::for_each};
 
@@ -88,7 +88,7 @@ impl FeatureStore {
         let bytes: Vec<u8> = values.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes()).collect();
         if let Some(folder) = &self.folder {
             create_dir(folder)?;
-            write_atomic(&folder.join(name(benchmark, index)), &packed(size, &bytes))?;
+            write_whole(&folder.join(name(benchmark, index)), &packed(size, &bytes))?;
         }
         Ok(bytes)
     }

@@ -151,11 +151,7 @@ impl Lowering {
         (shape, Folded { weight, bias }, activation): (ConvShape, Folded, Activation),
         add: Option<Map>,
     ) {
-        let conv = PackedConv::new(shape, &weight, &bias, activation);
-        let conv = match self.precision {
-            Precision::Single => conv,
-            Precision::Fast => conv.rounded(),
-        };
+        let conv = PackedConv::new(shape, &weight, &bias, activation).with_precision(self.precision);
         let (to, offset) = self.place(step.output);
         let from: Vec<Map> = std::iter::once(self.maps[&input]).chain(add).collect();
         self.builder.step(&step.name, Work::Conv(conv), &from, to, offset);

@@ -19,6 +19,8 @@ use std::{
 use burn::tensor::{Tensor, TensorData};
 use protoseg_kernels::channels_last::transpose;
 
+pub use protoseg_kernels::Precision;
+
 use crate::network::{Network, Section};
 use program::{Program, Slots};
 
@@ -30,17 +32,6 @@ pub struct Extractor {
     program: Program,
     /// Buffers of finished runs.
     idle: Mutex<Vec<Slots>>,
-}
-
-/// How numbers are rounded before they are multiplied. Sums are in single precision in any case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// Not at all.
-    #[default]
-    Single,
-    /// To bfloat16 in 1x1 convolutions and in comparisons with prototypes, if the CPU multiplies such numbers faster;
-    /// otherwise not at all.
-    Fast,
 }
 
 /// A layer that the extractor has no kernel for.

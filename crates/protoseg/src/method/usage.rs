@@ -5,14 +5,14 @@ use std::sync::OnceLock;
 
 use burn::tensor::Tensor;
 use protoseg_core::{RowMap, ScoreGrid};
-use protoseg_kernels::channels_last::StageRows;
+use protoseg_kernels::{Precision, channels_last::StageRows};
 
 use super::{
     capl,
     prototypes::{Looked, PrototypeUsage, StageMaps},
     support_sums::SupportSums,
 };
-use crate::{inference::Precision, network::Network};
+use crate::network::Network;
 
 /// The parts of a method that act, and how.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,7 +9,7 @@ use crate::{
     encoder::EncoderConfig,
     method::{
         Method,
-        capl::{Ablation, Capl, Options},
+        capl::{Ablation, Capl, Options, gate::Gate},
     },
 };
 
@@ -100,6 +100,16 @@ impl Manifest {
             Method::Capl(Capl { rows, .. }) if *rows != named && *rows != self.classes.n_base() => {
                 return Err(format!("{named} classes are named for {rows} classifier rows"));
             }
+            Method::Capl(capl) => {
+                let parts = capl.ablation.inference();
+                let gates = [(parts.sce, capl.support_mlp), (parts.dqce, capl.query_mlp)];
+                if gates.into_iter().any(|(gate, has_mlp)| gate == Some(Gate::Mlp) && !has_mlp) {
+                    return Err(format!(
+                        "`{}` needs the network of a gate, which is not there",
+                        capl.ablation
+                    ));
+                }
+            }
             _ => {}
         }
         let size = self.preprocess.size;
@@ -116,7 +126,8 @@ impl Manifest {
             return Err(format!("the temperature of its confidences must be above 0, got `{temperature}`"));
         }
         let scale = self.preprocess.mean.iter().chain(&self.preprocess.std);
-        if scale.into_iter().any(|value| !value.is_finite()) || self.preprocess.std.contains(&0.0) {
+        let is_usable = |value: &f32| value.abs() <= 1e6;
+        if !scale.into_iter().all(is_usable) || self.preprocess.std.iter().any(|std| std.abs() < 1e-6) {
             return Err("the mean and deviation of its preprocessing are not usable numbers".to_string());
         }
         Ok(())

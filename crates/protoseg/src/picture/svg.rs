@@ -28,8 +28,9 @@ pub fn rasterise(svg: &str, scale: f32) -> Result<Image, resvg::usvg::Error> {
     Ok(Image::new(size.width() as usize, size.height() as usize, rgb.collect()))
 }
 
-/// Text as it may stand between tags.
+/// Text as it may stand between tags. XML has no way to write control characters.
 pub fn escape(text: &str) -> String {
+    let text = text.replace(|c: char| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}'), "\u{fffd}");
     html! { (text) }.into_string()
 }
 
@@ -47,6 +48,7 @@ mod tests {
             );
             rasterise(&svg, 2.0).unwrap()
         };
+        draw("a\u{1b}[31m\0\n\u{ffff}");
         let (empty, word) = (draw(""), draw("cow <&>"));
         assert_eq!((word.width, word.height), (120, 40));
         assert!(empty.data.iter().all(|&value| value == 255));

@@ -7,15 +7,17 @@ use std::{
     collections::HashMap,
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use burn::tensor::{Bytes, TensorData};
+use protoseg_data::clean_up;
 use serde::{Deserialize, Serialize};
 
 use super::Trainer;
 use crate::{
     network::Network,
-    weights::{Rename, TEMPORARY, TensorFile, WeightsError, assign, collect, write_safetensors},
+    weights::{Rename, TensorFile, WeightsError, assign, collect, write_safetensors},
 };
 
 /// What a run remembers besides weights and optimiser.
@@ -81,12 +83,7 @@ impl Checkpoints {
     pub fn open(folder: &Path, keep: usize, plan: &str) -> Result<Self, WeightsError> {
         let failed = |source| WeightsError::Write { path: folder.to_path_buf(), source };
         fs::create_dir_all(folder).map_err(failed)?;
-        for entry in fs::read_dir(folder).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
-                fs::remove_file(entry.path()).map_err(failed)?;
-            }
-        }
+        clean_up(folder, Duration::ZERO);
         Ok(Self { folder: folder.to_path_buf(), keep, plan: crc32fast::hash(plan.as_bytes()) })
     }
 

@@ -74,6 +74,14 @@ pub enum TrainError {
         /// The folder.
         path: PathBuf,
     },
+    /// Another process works in the folder.
+    #[error("`{}` is in use by {holder}\nhint: wait for it, or choose another folder", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+        /// The process.
+        holder: String,
+    },
     /// There is nothing to resume.
     #[error("`{}` holds no run: {source}", path.display())]
     NoRun {

@@ -38,7 +38,7 @@ pub enum WeightsError {
         /// Everything that does not fit.
         wrong: Box<Mismatch>,
     },
-    /// A value is not a finite number.
+    /// A value is not a finite number, or absurdly large.
     #[error("`{}`: tensor `{tensor}` holds {value}\nhint: the file is damaged or its training diverged", path.display())]
     NotFinite {
         /// The file.

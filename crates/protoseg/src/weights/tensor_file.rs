@@ -11,6 +11,7 @@ use std::{
 };
 
 use half::{bf16, f16};
+use protoseg_data::open_regular;
 use pytorch_reader::{DType as TorchDtype, PytorchReader};
 use safetensors::{Dtype, tensor::Metadata};
 
@@ -46,6 +47,8 @@ trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
+/// No weight of a network that works is larger. Products of such would not be numbers any more.
+const LARGEST: f32 = 1e15;
 /// A header of tensor names larger than this is not one.
 const MAX_HEADER: u64 = 64 << 20;
 /// Where torch's checkpoints keep the weights among other things.
@@ -57,10 +60,7 @@ impl TensorFile {
     /// Lists a file. Its content says which format it has, not its name.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let read = |source| WeightsError::Read { path: path.to_path_buf(), source };
-        let mut file = File::open(path).map_err(read)?;
-        if file.metadata().map_err(read)?.is_dir() {
-            return Err(read(io::ErrorKind::IsADirectory.into()));
-        }
+        let mut file = open_regular(path).map_err(read)?;
         let mut head = Vec::new();
         (&mut file).take(16).read_to_end(&mut head).map_err(read)?;
         let (metadata, tensors) = if head.starts_with(b"PK")
@@ -109,7 +109,7 @@ impl TensorFile {
         }
     }
 
-    /// The values of a tensor that [`Self::names`] lists, as f32; every one of them is finite.
+    /// The values of a tensor that [`Self::names`] lists, as f32; every one of them is finite and not absurdly large.
     pub fn read(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
         let dtype = match &self.tensors[name].source {
             Source::Raw { dtype, .. } => *dtype,
@@ -120,7 +120,7 @@ impl TensorFile {
             path: self.path.clone(),
             reason: format!("tensor `{name}` is not of a float type"),
         })?;
-        match values.iter().find(|value| !value.is_finite()) {
+        match values.iter().find(|value| value.is_nan() || value.abs() > LARGEST) {
             Some(&value) => {
                 Err(WeightsError::NotFinite { path: self.path.clone(), tensor: name.to_string(), value })
             }

@@ -1,8 +1,9 @@
 //! Safetensors files, written whole or not at all.
 
-use std::{borrow::Cow, collections::HashMap, fs, io, path::Path};
+use std::{borrow::Cow, collections::HashMap, io, path::Path};
 
 use burn::tensor::{DType, TensorData};
+use protoseg_data::NewFile;
 use safetensors::{Dtype, View};
 
 use super::WeightsError;
@@ -13,25 +14,26 @@ pub(crate) fn write_safetensors(
     tensors: Vec<(String, TensorData)>,
     metadata: HashMap<String, String>,
 ) -> Result<(), WeightsError> {
+    write_checked(path, tensors, metadata, |_| Ok(()))
+}
+
+/// The same. What is written takes its place only if `check` finds nothing wrong with the file.
+pub(crate) fn write_checked<E: From<WeightsError>>(
+    path: &Path,
+    tensors: Vec<(String, TensorData)>,
+    metadata: HashMap<String, String>,
+    check: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<(), E> {
     let failed = |source| WeightsError::Write { path: path.to_path_buf(), source };
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
     let tensors = tensors.into_iter().map(|(name, data)| (name, Values(data)));
-    let file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder).map_err(failed)?;
-    safetensors::serialize_to_file(tensors, Some(metadata), file.path())
-        .map_err(|error| failed(io::Error::other(error)))?;
-    // Temporary files are for their owner alone; this one is to become a file like any other.
-    #[cfg(unix)]
-    fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644)).map_err(failed)?;
-    fs::File::open(file.path()).and_then(|file| file.sync_all()).map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    // The name must last as the bytes do. Not every system lets a folder be opened.
-    if let Ok(folder) = fs::File::open(folder) {
-        let _ = folder.sync_all();
-    }
-    Ok(())
+    let mut file = NewFile::create(path).map_err(failed)?;
+    // Not `serialize_to_file`: that makes a temporary file of its own, and leaves it behind if it is killed.
+    let bytes =
+        safetensors::serialize(tensors, Some(metadata)).map_err(|error| failed(io::Error::other(error)))?;
+    file.write_all(&bytes).map_err(failed)?;
+    drop(bytes);
+    check(file.path())?;
+    Ok(file.finish().map_err(failed)?)
 }
 
 /// Writes one tensor and what is to be said of it, whole or not at all.
@@ -44,9 +46,6 @@ pub fn write_tensor(
     let metadata = metadata.iter().map(|(key, value)| (key.to_string(), value.clone())).collect();
     write_safetensors(path, vec![(name.to_string(), tensor)], metadata)
 }
-
-/// What a file is called until it is whole.
-pub(crate) const TEMPORARY: &str = ".protoseg-";
 
 struct Values(TensorData);
 

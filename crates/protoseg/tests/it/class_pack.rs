@@ -124,7 +124,7 @@ fn changes_that_cannot_be_are_refused() {
     pack.add(class("duck", 1, 1)).unwrap();
     pack.add(class("boat", 2, 1)).unwrap();
     assert!(matches!(pack.add(class("duck", 3, 1)), Err(PackError::Twice(_))));
-    assert!(matches!(pack.add(class(" ", 3, 1)), Err(PackError::NoName)));
+    assert!(matches!(pack.add(class(" ", 3, 1)), Err(PackError::Name(_))));
     assert!(matches!(pack.add(class("swan", 3, 0)), Err(PackError::NoShots { .. })));
     assert!(matches!(pack.rename("duck", "boat"), Err(PackError::Twice(_))));
     assert!(pack.remove("goose").unwrap_err().to_string().contains("`boat`, `duck`"));

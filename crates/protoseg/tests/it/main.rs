@@ -11,6 +11,7 @@ mod from_encoder;
 mod golden;
 mod inference;
 mod model_file;
+mod mutations;
 mod overfit;
 mod parity;
 mod pretrained;

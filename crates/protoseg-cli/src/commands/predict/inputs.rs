@@ -8,13 +8,16 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, bail};
-use protoseg_data::find_pictures;
+use protoseg_data::{find_pictures, read_text};
 
 use super::ledger;
 use crate::output::{masks::FOLDERS, quoted};
 
 /// The input that stands for a list on stdin.
 const STDIN: &str = "-";
+
+/// Most bytes of a list on stdin.
+const MAX_LIST: u64 = 1 << 30;
 
 const VIDEO_ENDINGS: [&str; 10] = ["mp4", "m4v", "mov", "avi", "mkv", "webm", "mpg", "mpeg", "wmv", "flv"];
 
@@ -40,12 +43,11 @@ pub fn find_images(inputs: &[PathBuf]) -> Result<Inputs> {
         let is_list = input.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("txt"));
         if input == Path::new(STDIN) {
             let mut text = String::new();
-            let read = io::stdin().read_to_string(&mut text);
+            let read = io::stdin().take(MAX_LIST).read_to_string(&mut text);
             read.map_err(|error| anyhow!("cannot read the list on stdin: {error}"))?;
             found.add_list(&text, Path::new(""))?;
         } else if is_list && !input.is_dir() {
-            let text = fs::read_to_string(input)
-                .map_err(|error| anyhow!("cannot read the list `{}`: {error}", input.display()))?;
+            let text = read_text(input)?;
             found.add_list(&text, input.parent().unwrap_or(Path::new("")))?;
         } else if !input.exists() && is_pattern(input) {
             found.add_pattern(input)?;
@@ -160,7 +162,8 @@ impl Search {
     }
 
     fn push(&mut self, path: PathBuf, name: &Path) {
-        if self.seen.insert(path.clone()) {
+        // By whatever links it is reached.
+        if self.seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
             self.images.push(NamedImage { name: name.to_string_lossy().into_owned(), path });
         }
     }
@@ -245,7 +248,7 @@ mod tests {
         assert!(names(&["x/a.jpg", "y/a.jpg"]).unwrap_err().to_string().contains("same files"));
         assert!(names(&[]).is_err());
         let error = names(&["nowhere.txt"]).unwrap_err().to_string();
-        assert!(error.starts_with("cannot read the list `nowhere.txt`: "), "{error}");
+        assert!(error.starts_with("`nowhere.txt` does not exist"), "{error}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! left to do, and `--force` which files it may delete.
 
 use std::{
+    collections::HashSet,
     fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Component, Path, PathBuf},
@@ -13,10 +14,10 @@ use std::{
 
 use anyhow::{Result, bail};
 use protoseg::{picture::ClassRegion, prediction::Area};
-use protoseg_data::{DataError, write_atomic};
+use protoseg_data::{DataError, Lock, read_bytes, write_atomic};
 use serde::{Deserialize, Serialize};
 
-use crate::output::{masks::FOLDERS, quoted};
+use crate::output::{lossy_path, masks::FOLDERS, quoted};
 
 const FILE: &str = ".protoseg-predict.jsonl";
 pub const SUMMARY_FILE: &str = "predictions.json";
@@ -68,6 +69,7 @@ impl Settings {
 pub struct Record {
     pub name: String,
     /// As the user wrote it.
+    #[serde(serialize_with = "lossy_path")]
     pub image: PathBuf,
     pub source: Source,
     pub width: usize,
@@ -85,16 +87,21 @@ pub struct Record {
 
 impl Record {
     /// Whether all files are there, made of the image as it is now.
-    pub fn is_complete(&self, folder: &Path) -> bool {
+    pub fn is_complete(&self, folder: &Path, image: &Path) -> bool {
+        self.has_files(folder) && Source::of(image) == self.source
+    }
+
+    /// Whether all its results are in their folder.
+    pub fn has_files(&self, folder: &Path) -> bool {
         self.files.iter().all(|file| folder.join(file).is_file())
-            && Source::of(&self.source.path) == self.source
     }
 }
 
 /// Where an image came from, and how to see that it changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    pub path: PathBuf,
+    /// Letters that are not Unicode are replaced.
+    pub path: String,
     bytes: u64,
     /// Nanoseconds since 1970.
     modified: u64,
@@ -107,10 +114,25 @@ impl Source {
         let modified =
             about.as_ref().and_then(|about| about.modified().ok()?.duration_since(UNIX_EPOCH).ok());
         Self {
-            path: path.canonicalize().unwrap_or_else(|_| path.to_path_buf()),
+            path: path.canonicalize().as_deref().unwrap_or(path).to_string_lossy().into_owned(),
             bytes: about.map_or(0, |about| about.len()),
             modified: modified.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0)),
         }
+    }
+}
+
+/// Takes a folder for one run.
+pub fn lock(folder: &Path) -> Result<Lock> {
+    match Lock::try_take(&folder.join(FILE)) {
+        Ok(Ok(lock)) => Ok(lock),
+        Ok(Err(holder)) => bail!(
+            "`{}` is in use by {holder}\nhint: wait for it, or choose another folder with -o",
+            folder.display()
+        ),
+        Err(error) => bail!(
+            "cannot write `{}`: {error}\nhint: check the folder's permissions and the free space",
+            folder.display()
+        ),
     }
 }
 
@@ -130,11 +152,10 @@ impl Earlier {
     /// Nothing if there was no earlier run. A last line that was cut short does not count.
     pub fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(FILE);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => bail!("cannot read `{}`: {error}", path.display()),
-        };
+        if !path.exists() {
+            return Ok(None);
+        }
+        let bytes = read_bytes(&path)?;
         let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.lines();
         let settings = lines.next().and_then(|line| serde_json::from_str(line).ok());
@@ -144,12 +165,12 @@ impl Earlier {
                 path.display()
             );
         };
-        let mut records: Vec<Record> = Vec::new();
-        for record in lines.filter_map(|line| serde_json::from_str::<Record>(line).ok()) {
-            // An image that was done again.
-            records.retain(|earlier| earlier.name != record.name);
-            records.push(record);
-        }
+        let records: Vec<Record> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+        // Of an image that was done again, the last record counts.
+        let mut seen = HashSet::new();
+        let mut records: Vec<Record> =
+            records.into_iter().rev().filter(|record| seen.insert(record.name.clone())).collect();
+        records.reverse();
         Ok(Some(Self { settings, records }))
     }
 
@@ -205,7 +226,7 @@ pub struct Ledger {
     path: PathBuf,
     settings: Settings,
     kept: Vec<Record>,
-    /// Made with the first image.
+    /// Open from the first image on.
     file: Mutex<Option<File>>,
 }
 
@@ -220,21 +241,34 @@ impl Ledger {
         &self.kept
     }
 
+    /// Begins the list, before the first result is written.
+    pub fn open(&self) -> Result<(), DataError> {
+        let mut text = self.line(&self.settings)?;
+        for record in &self.kept {
+            text += &self.line(record)?;
+        }
+        write_atomic(&self.path, text.as_bytes())?;
+        let file = OpenOptions::new().append(true).open(&self.path).map_err(|source| self.writing(source))?;
+        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        Ok(())
+    }
+
     /// Adds an image that is done.
     pub fn push(&self, record: &Record) -> Result<(), DataError> {
-        let writing = |source| DataError::Write { path: self.path.clone(), source };
-        let line = |value: serde_json::Result<String>| value.map_err(io::Error::from).map_err(writing);
+        let line = self.line(record)?;
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        if file.is_none() {
-            let mut text = line(serde_json::to_string(&self.settings))? + "\n";
-            for record in &self.kept {
-                text += &(line(serde_json::to_string(record))? + "\n");
-            }
-            write_atomic(&self.path, text.as_bytes())?;
-            *file = Some(OpenOptions::new().append(true).open(&self.path).map_err(writing)?);
-        }
-        let record = line(serde_json::to_string(record))? + "\n";
-        file.as_mut().map_or(Ok(()), |file| file.write_all(record.as_bytes())).map_err(writing)
+        let written = file.as_mut().map_or(Ok(()), |file| file.write_all(line.as_bytes()));
+        written.map_err(|source| self.writing(source))
+    }
+
+    fn line(&self, value: &impl Serialize) -> Result<String, DataError> {
+        let text =
+            serde_json::to_string(value).map_err(io::Error::from).map_err(|source| self.writing(source))?;
+        Ok(text + "\n")
+    }
+
+    fn writing(&self, source: io::Error) -> DataError {
+        DataError::Write { path: self.path.clone(), source }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
@@ -115,6 +115,21 @@ impl<'a> Summary<'a> {
         }
     }
 
+    /// Fails if files that were written are not there any more.
+    pub fn refuse_lost(&self, folder: &Path) -> Result<()> {
+        let mut lost = self.records().into_iter().filter(|record| !record.has_files(folder));
+        match lost.next() {
+            Some(record) => bail!(
+                "results of {} are not in `{}` any more, those of `{}` for one: something deleted them meanwhile\n\
+                 hint: predict into another folder with -o, or once more with --force",
+                plural(1 + lost.count(), "image"),
+                folder.display(),
+                record.name
+            ),
+            None => Ok(()),
+        }
+    }
+
     /// Whether the folder has anything to show.
     pub fn has_results(&self) -> bool {
         !self.records().is_empty()
@@ -157,7 +172,7 @@ impl<'a> Summary<'a> {
         Json {
             schema: "protoseg.predict/1",
             model: model_name(args.model.as_deref()),
-            pack: args.pack.as_deref(),
+            pack: args.pack.as_ref().map(|pack| pack.display().to_string()),
             variant: self.variant,
             preset: &self.preset,
             classes: &self.classes,
@@ -258,7 +273,7 @@ fn list_classes(palette: &Palette) -> Vec<ClassEntry<'_>> {
 pub struct Json<'a> {
     schema: &'static str,
     model: String,
-    pack: Option<&'a Path>,
+    pack: Option<String>,
     variant: &'static str,
     preset: &'a str,
     classes: &'a [ClassEntry<'a>],
@@ -275,6 +290,7 @@ pub struct Json<'a> {
 /// What became of an image.
 #[derive(Serialize)]
 struct ImageEntry<'a> {
+    #[serde(serialize_with = "output::lossy_path")]
     image: &'a Path,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
@@ -285,7 +301,7 @@ struct ImageEntry<'a> {
     classes: &'a [Area],
     /// Pixels without a class.
     abstained: u64,
-    files: Vec<PathBuf>,
+    files: Vec<String>,
 }
 
 impl<'a> ImageEntry<'a> {
@@ -311,7 +327,7 @@ impl<'a> ImageEntry<'a> {
             seconds: record.seconds,
             classes: &record.classes,
             abstained: record.abstained,
-            files: record.files.iter().map(|file| folder.join(file)).collect(),
+            files: record.files.iter().map(|file| folder.join(file).display().to_string()).collect(),
         }
     }
 }

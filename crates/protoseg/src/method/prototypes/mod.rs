@@ -25,7 +25,10 @@ use burn::{
     tensor::{Device, Tensor, TensorData},
 };
 use protoseg_core::{IGNORE, RowMap, ScoreGrid, add_image_prior};
-use protoseg_kernels::channels_last::{Panels, StageRows, best_rows, transpose, unit_pixels};
+use protoseg_kernels::{
+    Precision,
+    channels_last::{Panels, StageRows, best_rows, transpose, unit_pixels},
+};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +43,7 @@ use super::{
     pooling::class_sums,
     support_sums::{Clusters, Pooled, SupportSums},
 };
-use crate::{config::ConfigError, inference::Precision, network::Network};
+use crate::{config::ConfigError, network::Network};
 
 /// What a cosine is multiplied by before the softmax.
 const SCALE: f32 = 20.0;
@@ -461,11 +464,8 @@ impl PrototypeUsage {
                 None => vec![1.0; channels.iter().sum()],
             };
             let vectors = vector(rows.vectors.clone());
-            let rows = StageRows::new(&vectors, &channels, &emphasis, &rows.ends(), self.scale());
-            match precision {
-                Precision::Single => rows,
-                Precision::Fast => rows.rounded(),
-            }
+            StageRows::new(&vectors, &channels, &emphasis, &rows.ends(), self.scale())
+                .with_precision(precision)
         });
         let [height, width, _] = maps.0[0].1;
         let borrowed: Vec<(&[f32], [usize; 3])> =

@@ -1,10 +1,8 @@
 //! Plans in files. What is wrong with one is said with its line.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
+use protoseg_data::{DataError, read_text};
 use toml::de::{DeTable, DeValue};
 
 use super::{Plan, Task};
@@ -15,13 +13,8 @@ use crate::config::ConfigError;
 #[non_exhaustive]
 pub enum PlanError {
     /// The file cannot be read.
-    #[error("cannot read `{}`: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] DataError),
     /// The file is not a plan.
     #[error("`{}` is not a plan for training\n{reason}", path.display())]
     Format {
@@ -49,8 +42,7 @@ impl Plan {
     /// Reads a plan. Paths in it are relative to the file, or to the working directory if they exist only there: the
     /// plan in a run's folder names them as the run was started.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
-        let text = fs::read_to_string(path)
-            .map_err(|source| PlanError::Read { path: path.to_path_buf(), source })?;
+        let text = read_text(path)?;
         let mut plan = Self::parse(&text, path)?;
         let beside = |file: &Path| path.parent().unwrap_or(Path::new("")).join(file);
         if Path::new(&plan.data.source).components().count() > 0 && beside(plan.data.source.as_ref()).exists()
@@ -77,7 +69,7 @@ impl Plan {
     /// Checks a plan; `file` is where it was read from, to name the line of an impossible value.
     pub fn check_file(&self, file: Option<&Path>) -> Result<(), PlanError> {
         let Err(source) = self.check() else { return Ok(()) };
-        let line = file.and_then(|file| line_of(&fs::read_to_string(file).ok()?, &source.key));
+        let line = file.and_then(|file| line_of(&read_text(file).ok()?, &source.key));
         Err(match (file, line) {
             (Some(path), Some(line)) => PlanError::Value { path: path.to_path_buf(), line, source },
             _ => PlanError::Given(source),

@@ -26,7 +26,7 @@ use super::{
     End, EpochEvent, Event, HOLDOUT, NO_VALIDATION, Plan, Start, StepEvent, StepReport, Task, TrainError,
     Trainer, TrainerConfig, ValidationClasses, Watch,
     checkpoint::{Checkpoints, Progress, Resumed, Sums},
-    folder::{BEST_FILE, CHECKPOINT_FOLDER, LAST_FILE, PLAN_FILE},
+    folder::{BEST_FILE, CHECKPOINT_FOLDER, Claim, LAST_FILE, PLAN_FILE, RunFolder},
     validate,
 };
 use crate::{
@@ -54,6 +54,7 @@ pub enum Outcome {
 
 /// A run that is ready to go on.
 pub struct Run {
+    _claim: Claim,
     plan: Plan,
     folder: PathBuf,
     data: Data,
@@ -69,19 +70,38 @@ impl Run {
     /// A new run in a folder that holds none yet. The plan is checked before; nothing is written when it fails.
     /// `progress` hears how many images are looked at before the first step, if the encoder is frozen.
     pub fn start(plan: Plan, folder: &Path, progress: DataProgress<'_>) -> Result<Self, TrainError> {
-        if folder.join(PLAN_FILE).exists() {
+        Self::start_in(RunFolder::new(folder).claim()?, plan, folder, progress)
+    }
+
+    /// A new run in the place of the one that the folder holds, if any. Files of others in the folder stay.
+    pub fn restart(plan: Plan, folder: &Path, progress: DataProgress<'_>) -> Result<Self, TrainError> {
+        let run_folder = RunFolder::new(folder);
+        let claim = run_folder.claim()?;
+        if run_folder.holds_run() {
+            run_folder.clear().map_err(|source| TrainError::Write { path: folder.to_path_buf(), source })?;
+        }
+        Self::start_in(claim, plan, folder, progress)
+    }
+
+    fn start_in(
+        claim: Claim,
+        plan: Plan,
+        folder: &Path,
+        progress: DataProgress<'_>,
+    ) -> Result<Self, TrainError> {
+        if RunFolder::new(folder).holds_run() {
             return Err(TrainError::Exists { path: folder.to_path_buf() });
         }
         let text = plan.to_toml();
-        let run = Self::prepare(plan, folder, None, progress)?;
-        let path = folder.join(PLAN_FILE);
-        fs::write(&path, text).map_err(|source| TrainError::Write { path, source })?;
+        let run = Self::prepare(claim, plan, folder, None, progress)?;
+        write_atomic(&folder.join(PLAN_FILE), text.as_bytes())?;
         Ok(run)
     }
 
     /// A run that was interrupted, from its newest whole checkpoint; from its start if there is none yet.
     pub fn resume(folder: &Path, progress: DataProgress<'_>) -> Result<Self, TrainError> {
-        Self::prepare(Self::read_plan(folder)?, folder, None, progress)
+        let plan = Self::read_plan(folder)?;
+        Self::prepare(RunFolder::new(folder).claim()?, plan, folder, None, progress)
     }
 
     /// A run, finished or not, that goes on to more epochs than it was planned for. From here on the learning rate
@@ -97,7 +117,8 @@ impl Run {
         plan.training.epochs = epochs;
         plan.check()?;
         let text = plan.to_toml();
-        let mut run = Self::prepare(plan, folder, Some(&before), progress)?;
+        let claim = RunFolder::new(folder).claim()?;
+        let mut run = Self::prepare(claim, plan, folder, Some(&before), progress)?;
         if epochs > planned && run.progress.step > 0 {
             let step = run.progress.step;
             run.warnings.push(format!(
@@ -124,6 +145,7 @@ impl Run {
 
     /// `before` is the plan that the run's checkpoints were made by, if it is another.
     fn prepare(
+        claim: Claim,
         plan: Plan,
         folder: &Path,
         before: Option<&Plan>,
@@ -196,7 +218,18 @@ impl Run {
             }
         };
         let folder = folder.to_path_buf();
-        Ok(Self { plan, folder, data, manifest, device, trainer, progress, checkpoints, warnings })
+        Ok(Self {
+            _claim: claim,
+            plan,
+            folder,
+            data,
+            manifest,
+            device,
+            trainer,
+            progress,
+            checkpoints,
+            warnings,
+        })
     }
 
     /// Steps done before.
