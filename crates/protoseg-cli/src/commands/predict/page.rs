@@ -30,7 +30,7 @@ pub fn write(
 }
 
 fn card<'a>(record: &'a Record, root: &Path) -> GalleryImage<'a> {
-    let input = relative(root, &record.source.path);
+    let input = relative(root, Path::new(&record.source.path));
     let size = (record.width, record.height);
     let mut card = GalleryImage::new(&record.name, size, &record.classes, record.abstained, input);
     for file in &record.files {
