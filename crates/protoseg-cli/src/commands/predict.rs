@@ -97,6 +97,7 @@ pub fn run(args: &Predict) -> Result<()> {
         writer_kinds: kinds,
         ledger: Ledger::new(&args.output, settings, kept),
         replaced,
+        is_first: !args.force && !goes_on,
         abstain,
         timings: Timings::default(),
         n_done: AtomicUsize::new(0),
@@ -260,6 +261,8 @@ struct Job<'a> {
     ledger: Ledger,
     /// An earlier run whose files are deleted before the first is written.
     replaced: Option<Earlier>,
+    /// Whether there must be no results yet.
+    is_first: bool,
     abstain: Option<f64>,
     timings: Timings,
     n_done: AtomicUsize,
@@ -327,7 +330,7 @@ impl Job<'_> {
         match &self.replaced {
             Some(earlier) => earlier.clear(self.folder)?,
             // Another process may have been faster.
-            None if self.ledger.kept().is_empty() => ledger::refuse_overwrite(self.folder)?,
+            None if self.is_first => ledger::refuse_overwrite(self.folder)?,
             None => {}
         }
         MaskWriter::clean_up(self.folder);

@@ -82,9 +82,10 @@ fn a_full_disk_leaves_packs_as_they_were() {
     }
     desk.done("classes rename p.pack drake duck");
     assert_ne!(pack(), before, "it has a colour now");
-    desk.done("classes merge p.pack -o q.pack");
+    desk.done(&SWAN.replace("p.pack", "q.pack"));
     let before = pack();
-    fail_everywhere(&desk, "classes merge q.pack -o p.pack --force", |_| assert_eq!(pack(), before));
+    fail_everywhere(&desk, "classes merge p.pack q.pack -o p.pack --force", |_| assert_eq!(pack(), before));
+    fs::write(desk.path("p.pack"), &before).unwrap();
     // The picture comes after the pack: when it fails, the class is registered.
     let shim = shim(&desk);
     for at in 1..4 {
@@ -138,9 +139,10 @@ fn kill_after(desk: &Desk, command: &str, time: Duration) {
 fn kills_at_any_moment_leave_a_whole_pack() {
     let desk = Desk::new();
     desk.done(DUCK);
-    desk.done("classes merge p.pack -o old.pack");
-    desk.done(&format!("{SWAN} --json"));
-    desk.done("classes merge p.pack -o new.pack");
+    fs::copy(desk.path("p.pack"), desk.path("old.pack")).unwrap();
+    desk.done(&SWAN.replace("p.pack", "swan.pack"));
+    desk.done(SWAN);
+    fs::copy(desk.path("p.pack"), desk.path("new.pack")).unwrap();
     let bytes = |pack: &str| fs::read(desk.path(pack)).unwrap();
     let (old, new) = (bytes("old.pack"), bytes("new.pack"));
     assert_ne!(old, new);
@@ -153,10 +155,11 @@ fn kills_at_any_moment_leave_a_whole_pack() {
         fs::copy(desk.path("old.pack"), desk.path("p.pack")).unwrap();
         kill_after(&desk, SWAN, 4 * time);
         whole("register");
-        kill_after(&desk, "classes merge new.pack -o p.pack --force", time);
+        kill_after(&desk, "classes merge old.pack swan.pack -o p.pack --force", time);
         whole("merge");
         // Whoever was killed holds no lock, and the next call works.
-        desk.done("classes merge old.pack -o p.pack --force");
+        desk.done("classes merge old.pack swan.pack -o p.pack --force");
+        assert_eq!(bytes("p.pack"), new);
         kill_after(&desk, "classes rename p.pack duck drake", time);
         let pack = ClassPack::load(desk.path("p.pack")).unwrap();
         assert!(["duck", "drake"].contains(&pack.classes()[0].name.as_str()));

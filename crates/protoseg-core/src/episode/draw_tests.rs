@@ -101,8 +101,11 @@ fn a_class_without_enough_images_is_named_with_its_numbers() {
         "{}",
         refuse(strict)
     );
-    assert!(refuse(plan(EpisodeStyle::Pfenet, 0, 10)).contains("at least 1 support"));
-    assert!(refuse(plan(EpisodeStyle::Pfenet, 1, 0)).contains("at least 1 episode"));
+    assert!(refuse(plan(EpisodeStyle::Pfenet, 0, 10)).contains("expected 1 to 100000 supports"));
+    let many = usize::MAX;
+    assert!(refuse(plan(EpisodeStyle::Hsnet, many, 1)).contains("expected 1 to 100000 supports"));
+    assert!(refuse(plan(EpisodeStyle::Pfenet, 1, 0)).contains("expected 1 to 10000000 episodes"));
+    assert!(refuse(plan(EpisodeStyle::Pfenet, 1, many)).contains("expected 1 to 10000000 episodes"));
     let bare = Fold::new(&table, 0, &[]).unwrap();
     let none = draw_episodes(&table, &bare, &images(), plan(EpisodeStyle::Panet, 1, 1));
     assert_eq!(none, Err(EpisodeError::NoNovel { fold: 0 }));
