@@ -22,7 +22,7 @@ use protoseg::{
     Precision, class_pack::ClassPack, core::Image, method::Usage, model::Model, picture::CocoDocument,
     prediction::Prediction, segmenter::Segmenter,
 };
-use protoseg_data::{Lock, create_dir, picture::read_image, read_bytes, write_atomic};
+use protoseg_data::{Lock, create_dir, picture::read_image, read_bytes, write_whole};
 
 use self::{
     inputs::{Inputs, NamedImage, find_images},
@@ -414,7 +414,7 @@ fn write_folder_files(
         for record in &records {
             coco.push(&record.image.display().to_string(), record.width, record.height, &record.regions);
         }
-        write_atomic(&folder.join(ledger::COCO_FILE), serde_json::to_string(&coco)?.as_bytes())?;
+        write_whole(&folder.join(ledger::COCO_FILE), serde_json::to_string(&coco)?.as_bytes())?;
     }
     if kinds.gallery {
         let pack = args.pack.as_ref().map(|pack| format!(", pack {}", pack.display())).unwrap_or_default();
@@ -423,7 +423,7 @@ fn write_folder_files(
         page::write(folder, segmenter.palette(), &lead, &records, summary.notes())?;
     }
     let json = serde_json::to_string_pretty(&summary.json(args))?;
-    Ok(write_atomic(&folder.join(ledger::SUMMARY_FILE), json.as_bytes())?)
+    Ok(write_whole(&folder.join(ledger::SUMMARY_FILE), json.as_bytes())?)
 }
 
 /// `1 image`, `2 images`.

@@ -18,6 +18,9 @@ use crate::rle::{decode_runs, unpack_runs};
 use crate::shapes::{Labels, Shape, paint};
 use crate::{DataError, Size, files};
 
+/// Most pixels that the shapes of a picture may cover, counted as often as they are covered: seconds of painting.
+const MAX_AREA: u64 = 1 << 32;
+
 /// One JSON file and the folder of its images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CocoSplit {
@@ -186,11 +189,18 @@ impl Dataset for CocoDataset {
 
     fn labels(&self, index: usize) -> Result<Labels, DataError> {
         let Record { size, instances } = &self.records[index];
-        let mut n_runs = 0;
+        let (mut n_runs, mut area) = (0, 0);
         let shapes = instances.iter().map(|instance| {
             let region = fill(&instance.segmentation, *size).and_then(|region| {
                 n_runs += region.runs().len();
-                if n_runs > MAX_RUNS { Err(TooManyRuns.to_string()) } else { Ok(region) }
+                area += region.area();
+                match () {
+                    () if n_runs > MAX_RUNS => Err(TooManyRuns.to_string()),
+                    () if area > MAX_AREA => {
+                        Err(format!("with those before it, it covers over {MAX_AREA} pixels"))
+                    }
+                    () => Ok(region),
+                }
             });
             let region = region.map_err(|reason| DataError::BadShape {
                 path: self.contents.samples[index].label.clone().unwrap_or_default(),

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use protoseg::{picture::ClassRegion, prediction::Area};
-use protoseg_data::{DataError, Lock, read_bytes, write_atomic};
+use protoseg_data::{DataError, Lock, read_bytes, write_whole};
 use serde::{Deserialize, Serialize};
 
 use crate::output::{lossy_path, masks::FOLDERS, quoted};
@@ -247,7 +247,7 @@ impl Ledger {
         for record in &self.kept {
             text += &self.line(record)?;
         }
-        write_atomic(&self.path, text.as_bytes())?;
+        write_whole(&self.path, text.as_bytes())?;
         let file = OpenOptions::new().append(true).open(&self.path).map_err(|source| self.writing(source))?;
         *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
         Ok(())

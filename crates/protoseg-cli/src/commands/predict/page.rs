@@ -6,7 +6,7 @@ use protoseg::{
     picture::Palette,
     report::{Gallery, GalleryImage},
 };
-use protoseg_data::{DataError, write_atomic};
+use protoseg_data::{DataError, write_whole};
 
 use super::ledger::{GALLERY_FILE, Record};
 use crate::output::masks::{FOLDERS, GALLERY_INPUT, GALLERY_OVERLAY};
@@ -26,7 +26,7 @@ pub fn write(
     for record in records {
         gallery.push(card(record, &root));
     }
-    write_atomic(&folder.join(GALLERY_FILE), gallery.html().as_bytes())
+    write_whole(&folder.join(GALLERY_FILE), gallery.html().as_bytes())
 }
 
 fn card<'a>(record: &'a Record, root: &Path) -> GalleryImage<'a> {
