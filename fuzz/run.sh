@@ -21,7 +21,7 @@ for target in "${targets[@]}"; do
     echo "== $target, $seconds s"
     cargo fuzz run --release --sanitizer none "${features[@]}" "$target" -- \
         -max_total_time="$seconds" -rss_limit_mb=3000 -timeout=20 -max_len=65536 -print_final_stats=1 2>&1 |
-        grep --extended-regexp 'ERROR|panicked|artifact|stat::number_of_executed_units|cov:.*DONE|SUMMARY' || true
+        grep --extended-regexp '^==[0-9]+== ERROR|panicked|Test unit written|number_of_executed_units|SUMMARY' || true
 done
 if compgen -G 'fuzz/artifacts/*/*' >/dev/null; then
     echo "findings:"
