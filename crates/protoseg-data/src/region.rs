@@ -18,7 +18,7 @@ pub struct Run {
 /// Most runs that the shapes of a picture may be made of. A small file can describe far more: they would fill the memory.
 pub(crate) const MAX_RUNS: usize = 8 << 20;
 
-/// A shape of more than [`MAX_RUNS`] runs.
+/// A shape of too many runs to be kept in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it has over {MAX_RUNS} pieces of rows")]
 pub struct TooManyRuns;
