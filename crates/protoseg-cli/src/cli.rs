@@ -372,8 +372,8 @@ pub struct Predict {
     /// be calibrated (`protoseg calibrate`)
     #[arg(long, value_name = "P", conflicts_with = "abstain")]
     pub precision: Option<f64>,
-    /// Multiply in 16 bits (bfloat16) where the CPU does that faster: a third less time with the model in the box. A few
-    /// pixels in a thousand get another class
+    /// Multiply in 16 bits (bfloat16) where the CPU does that faster: a quarter less time with the model in the box. A few
+    /// pixels in ten thousand get another class
     #[arg(long)]
     pub fast: bool,
     #[command(flatten)]

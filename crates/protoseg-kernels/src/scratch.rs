@@ -9,9 +9,9 @@ use std::{
 /// Buffers that wait for their next use.
 static IDLE: Mutex<Vec<Vec<f32>>> = Mutex::new(Vec::new());
 
-/// Most that wait: a convolution in training holds three at a time, one in use two per thread.
+/// Most that wait: a convolution in training holds three at a time, layers that are joined in use three per thread.
 fn kept() -> usize {
-    (2 * rayon::current_num_threads()).max(3)
+    3 * rayon::current_num_threads().max(1)
 }
 
 /// `len` values that hold anything until they are written.
