@@ -342,6 +342,24 @@ fn check_names_every_problem_and_goes_on() {
 }
 
 #[test]
+fn tens_of_thousands_of_categories_are_counted_without_a_table_of_pairs() {
+    let folder = Folder::new();
+    folder.picture("images/a.png", &gradient(20, 12));
+    let categories: Vec<String> =
+        (1..=60_000).map(|id| format!(r#"{{"id": {id}, "name": "class {id}"}}"#)).collect();
+    let text = format!(
+        r#"{{"images": [{{"id": 5, "file_name": "a.png", "width": 20, "height": 12}}], "annotations":
+        [{{"id": 1, "image_id": 5, "category_id": 77, "segmentation": [[1, 1, 9, 1, 5, 9]]}}], "categories": [{}]}}"#,
+        categories.join(",")
+    );
+    folder.write("annotations/instances_train.json", text);
+    let report = check(&Benchmark::folder(folder.path()).unwrap(), CheckOptions::default(), &quiet);
+    let split = &report.splits[0];
+    assert_eq!((report.problems.len(), split.classes.len()), (0, 60_001));
+    assert_eq!((split.classes[77].images, split.co_occurrence.len()), (1, 0));
+}
+
+#[test]
 fn white_masks_are_noticed() {
     let folder = Folder::new();
     folder.write("classes.txt", "background\ncow\n");

@@ -76,7 +76,7 @@ fn with_manifest(change: impl Fn(&mut serde_json::Value)) -> (tempfile::TempDir,
 #[test]
 fn a_manifest_that_lies_is_refused() {
     type Change = fn(&mut serde_json::Value);
-    let lies: [(Change, &str); 8] = [
+    let lies: [(Change, &str); 11] = [
         (|m| m["format"] = 9.into(), "formats up to 2, got `9`"),
         (
             |m| m["network"]["dim"] = 1_000_000_000.into(),
@@ -87,6 +87,9 @@ fn a_manifest_that_lies_is_refused() {
         (|m| m["classes"] = serde_json::json!([]), "no base class"),
         (|m| m["preprocess"]["size"] = 10_000_000.into(), "got `10000000`"),
         (|m| m["preprocess"]["std"] = serde_json::json!([0.0, 1.0, 1.0]), "deviation"),
+        (|m| m["preprocess"]["mean"] = serde_json::json!([1e30, 1.0, 1.0]), "not usable numbers"),
+        (|m| m["method"]["row"] = "dqce-mlp".into(), "`dqce-mlp` needs the network of a gate"),
+        (|m| m["classes"][1]["name"] = "co\u{1b}[31mw".into(), "control characters"),
         (|m| m["surprise"] = 1.into(), "surprise"),
     ];
     for (change, words) in lies {
