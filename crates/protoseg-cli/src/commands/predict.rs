@@ -61,6 +61,13 @@ pub fn run(args: &Predict) -> Result<()> {
     refuse_overlap(&images, &args.output, kinds, args.logits.as_deref())?;
     let earlier = Earlier::read(&args.output)?;
     let goes_on = args.resume && earlier.is_some();
+    if args.resume && earlier.is_none() && ledger::has_results(&args.output) {
+        bail!(
+            "the list of what is done in `{}` is missing, so nothing can go on there\n\
+             hint: replace its results with --force, or choose another folder with -o",
+            args.output.display()
+        );
+    }
     if !args.force && !goes_on {
         refuse_overwrite(&images, &args.output, kinds)?;
     }
