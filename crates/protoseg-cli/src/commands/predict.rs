@@ -104,7 +104,8 @@ pub fn run(args: &Predict) -> Result<()> {
         writer_kinds: kinds,
         ledger: Ledger::new(&args.output, settings, kept),
         replaced,
-        is_first: !args.force && !goes_on,
+        goes_on,
+        force: args.force,
         abstain,
         timings: Timings::default(),
         n_done: AtomicUsize::new(0),
@@ -268,8 +269,9 @@ struct Job<'a> {
     ledger: Ledger,
     /// An earlier run whose files are deleted before the first is written.
     replaced: Option<Earlier>,
-    /// Whether there must be no results yet.
-    is_first: bool,
+    /// Whether it goes on with an earlier run.
+    goes_on: bool,
+    force: bool,
     abstain: Option<f64>,
     timings: Timings,
     n_done: AtomicUsize,
@@ -282,7 +284,13 @@ impl Job<'_> {
     /// cannot be written ends the run. Nothing is written before the first image was read.
     fn run(&self, segmenter: &Segmenter, bar: &Bar, stop: &Stop) -> Result<Outcome> {
         let writer = MaskWriter::new(self.folder, self.writer_kinds, &self.timings);
-        let (count, unread, is_open) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(false));
+        let (count, unread) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        // Whether the folder could be opened, once that was tried. A run that goes on owns its folder from the start.
+        let is_open = Mutex::new(None);
+        if self.goes_on {
+            self.open()?;
+            *lock(&is_open) = Some(true);
+        }
         let each = |place: usize| {
             let named = &self.images[place];
             let image = self.timings.time(Part::Read, || read_guarded(&named.path));
@@ -296,9 +304,15 @@ impl Job<'_> {
             };
             {
                 let mut is_open = lock(&is_open);
-                if !*is_open {
-                    self.open()?;
-                    *is_open = true;
+                match *is_open {
+                    Some(true) => {}
+                    // Another thread has said why.
+                    Some(false) => return Ok(None),
+                    None => {
+                        *is_open = Some(false);
+                        self.open()?;
+                        *is_open = Some(true);
+                    }
                 }
             }
             let prepared = self.timings.time(Part::Prepare, || segmenter.prepare(&image));
@@ -337,7 +351,7 @@ impl Job<'_> {
         match &self.replaced {
             Some(earlier) => earlier.clear(self.folder)?,
             // Another process may have been faster.
-            None if self.is_first => ledger::refuse_overwrite(self.folder)?,
+            None if !self.goes_on && !self.force => ledger::refuse_overwrite(self.folder)?,
             None => {}
         }
         MaskWriter::clean_up(self.folder);

@@ -79,9 +79,9 @@ fn claim(mut file: File, path: &Path) -> io::Result<Option<File>> {
         return Ok(None);
     }
     let command = std::env::args_os().nth(1).unwrap_or_default();
+    let holder = format!("process {} (protoseg {})", std::process::id(), command.to_string_lossy());
     // For others to read; a full disk is no reason to do without the lock.
-    let _ = file.set_len(0);
-    let _ = write!(file, "process {} (protoseg {})", std::process::id(), command.to_string_lossy());
+    let _ = file.set_len(0).and_then(|()| file.write_all(holder.as_bytes()));
     Ok(Some(file))
 }
 
