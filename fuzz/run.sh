@@ -2,7 +2,7 @@
 # Fuzzes every reader, each for the same share of the given minutes:
 #
 #   bash fuzz/run.sh 60              all readers of data sets
-#   bash fuzz/run.sh 60 --weights    models, packs and pickles too (a build of a quarter of an hour)
+#   bash fuzz/run.sh 60 --weights    models, packs and pickles too (they need Burn, a long build)
 #
 # It needs `cargo install cargo-fuzz` and works with the stable compiler: without a sanitizer, but with coverage, checks of
 # overflow and limits on memory and time. What it finds is kept in fuzz/artifacts, what it learned in fuzz/corpus.
