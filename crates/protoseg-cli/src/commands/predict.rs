@@ -193,7 +193,10 @@ fn refuse_overlap(images: &[NamedImage], folder: &Path, kinds: Kinds, logits: Op
     let mut written = in_folder.chain(logits.and_then(|path| path.canonicalize().ok()));
     match written.find(|file| inputs.contains(file)) {
         Some(file) => {
-            bail!("`{}` is an input and would be overwritten\nhint: write to another place", file.display())
+            bail!(
+                "`{}` is an input and would be overwritten\nhint: choose another place for the results",
+                file.display()
+            )
         }
         None => Ok(()),
     }
@@ -322,7 +325,7 @@ impl Job<'_> {
                 self.timings.time(Part::Network, || segmenter.predict_prepared(&image, prepared, &tile));
             if !prediction.is_finite() {
                 bail!(
-                    "the model's scores of `{}` are not numbers\n\
+                    "the model's scores for `{}` are not numbers\n\
                      hint: its weights are damaged, or far too large; train or download it again",
                     named.path.display()
                 );

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::write::folder_of;
+use super::write::{folder_of, follow_links};
 
 /// What a holder says of itself is not longer than this.
 const MAX_HOLDER: u64 = 500;
@@ -21,12 +21,12 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// The lock of `path`, or who has it. `path` itself need not exist, only its folder.
+    /// The lock of `path`, or who has it. `path` itself need not exist, only its folder. A link has the lock of the file
+    /// that it leads to.
     pub fn try_take(path: &Path) -> io::Result<Result<Self, String>> {
-        let path = lock_path(path);
+        let path = lock_path(&follow_links(path)?);
         loop {
-            let mut file =
-                OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+            let mut file = open(&path)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(Err(holder(&mut file))),
@@ -47,9 +47,9 @@ impl Lock {
             Ok(lock) => return Ok(lock),
             Err(holder) => waiting(&holder),
         }
-        let path = lock_path(path);
+        let path = lock_path(&follow_links(path)?);
         loop {
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+            let file = open(&path)?;
             file.lock()?;
             if let Some(file) = claim(file, &path)? {
                 return Ok(Self { file: Some(file), path });
@@ -65,6 +65,10 @@ impl Drop for Lock {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }
 
 /// `.NAME.lock` beside the file.
@@ -128,6 +132,13 @@ mod tests {
         let holder = Lock::try_take(&path).unwrap().unwrap_err();
         assert!(holder.contains(&format!("process {} (protoseg", std::process::id())), "{holder}");
         assert!(Lock::try_take(&folder.path().join("other.pack")).unwrap().is_ok());
+        #[cfg(unix)]
+        {
+            let link = folder.path().join("link.pack");
+            std::os::unix::fs::symlink("my.pack", &link).unwrap();
+            assert!(Lock::try_take(&link).unwrap().is_err(), "a link is the file it leads to");
+            fs::remove_file(link).unwrap();
+        }
         drop(first);
         drop(Lock::try_take(&path).unwrap().unwrap());
         #[cfg(unix)]

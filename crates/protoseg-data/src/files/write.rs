@@ -84,23 +84,21 @@ impl NewFile {
 
 /// Writes a file that matters: whole or not at all, and on the disk when this returns.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
-    let write = || {
-        let mut file = NewFile::create(path)?;
-        file.write_all(bytes)?;
-        file.finish()
-    };
-    write().map_err(|source| DataError::writing(path, source))
+    write(path, bytes, NewFile::finish)
 }
 
 /// Writes a file that can be made again, one of many: whole or not at all as long as the machine runs. Waiting for the
 /// disk would take longer than making it.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
-    let write = || {
-        let mut file = NewFile::create(path)?;
+    write(path, bytes, NewFile::take_place)
+}
+
+fn write(path: &Path, bytes: &[u8], end: fn(NewFile) -> io::Result<()>) -> Result<(), DataError> {
+    let written = NewFile::create(path).and_then(|mut file| {
         file.write_all(bytes)?;
-        file.take_place()
-    };
-    write().map_err(|source| DataError::writing(path, source))
+        end(file)
+    });
+    written.map_err(|source| DataError::writing(path, source))
 }
 
 /// Deletes files of at least this age that killed processes have left in a folder before they were whole.
@@ -121,7 +119,7 @@ pub fn clean_up(folder: &Path, age: Duration) {
 }
 
 /// Where a link leads to in the end, whether a file is there or not.
-fn follow_links(path: &Path) -> io::Result<PathBuf> {
+pub(super) fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut place = path.to_path_buf();
     for _ in 0..MAX_LINKS {
         match fs::read_link(&place) {

@@ -45,6 +45,9 @@ pub fn find_images(inputs: &[PathBuf]) -> Result<Inputs> {
             let mut text = String::new();
             let read = io::stdin().take(MAX_LIST).read_to_string(&mut text);
             read.map_err(|error| anyhow!("cannot read the list on stdin: {error}"))?;
+            if text.len() as u64 == MAX_LIST {
+                bail!("the list on stdin has over {MAX_LIST} bytes\nhint: give it in parts");
+            }
             found.add_list(&text, Path::new(""))?;
         } else if is_list && !input.is_dir() {
             let text = read_text(input)?;
