@@ -14,9 +14,13 @@ fn kept() -> usize {
     3 * rayon::current_num_threads().max(1)
 }
 
-/// `len` values that hold anything until they are written.
+/// Values of a line of the caches.
+const LINE: usize = 16;
+
+/// `len` values that hold anything until they are written, from the beginning of a line of the caches on.
 pub struct Scratch {
     values: Vec<f32>,
+    start: usize,
     len: usize,
 }
 
@@ -25,16 +29,18 @@ impl Scratch {
         let mut idle = IDLE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // The smallest that is large enough, else the largest, which is let go for a larger one.
         idle.sort_by_key(Vec::len);
-        let fitting = idle.iter().position(|values| values.len() >= len);
+        let fitting = idle.iter().position(|values| values.len() >= len + LINE);
         let values = match fitting {
             Some(index) => idle.remove(index),
             None => {
                 drop(idle.pop());
                 drop(idle);
-                vec![0.0; len]
+                vec![0.0; len + LINE]
             }
         };
-        Self { values, len }
+        // An address that cannot be aligned, of which Rust leaves the possibility, is taken as it is.
+        let start = values.as_ptr().align_offset(LINE * size_of::<f32>());
+        Self { start: if start < LINE { start } else { 0 }, values, len }
     }
 }
 
@@ -51,12 +57,12 @@ impl Deref for Scratch {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        &self.values[..self.len]
+        &self.values[self.start..][..self.len]
     }
 }
 
 impl DerefMut for Scratch {
     fn deref_mut(&mut self) -> &mut [f32] {
-        &mut self.values[..self.len]
+        &mut self.values[self.start..][..self.len]
     }
 }

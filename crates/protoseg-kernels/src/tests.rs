@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::{
-    channels_last::{JoinedConvs, MaxPool, PackedConv, average_pool, cells, max_pool, transpose},
+    channels_last::{JoinedConvs, MaxPool, PackedConv, Products, average_pool, cells, max_pool, transpose},
     simd::pretend::{Path, TURN, with},
     *,
 };
@@ -148,6 +148,11 @@ fn activations() -> impl Strategy<Value = Activation> {
 /// Of the largest magnitude.
 const TOLERANCE: f64 = 2e-4;
 
+/// Products that round nothing, or next to nothing.
+const EXACT: [Products; 2] = [Products::Plain, Products::Tiles { parts: 2 }];
+/// Products of numbers that are rounded.
+const ROUNDED: [Products; 2] = [Products::Pairs, Products::Tiles { parts: 1 }];
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -245,7 +250,13 @@ fn channels_last(maps: &[f32], channels: usize, plane: usize) -> Vec<f32> {
 }
 
 /// The error of a [`PackedConv`] with bias, its output among other values that must stay as they are.
-fn packed_error(shape: &ConvShape, with_add: bool, activation: Activation, gap: usize) -> f64 {
+fn packed_error(
+    shape: &ConvShape,
+    with_add: bool,
+    activation: Activation,
+    gap: usize,
+    products: Products,
+) -> f64 {
     let (input, weight) = (values(shape.input_len(), 1), values(shape.weight_len(), 2));
     // Large enough for some sums to be beyond 6 where that matters.
     let scale = if activation == Activation::Relu6 { 8.0 } else { 1.0 };
@@ -259,7 +270,7 @@ fn packed_error(shape: &ConvShape, with_add: bool, activation: Activation, gap: 
     };
     let mut out = spread(&vec![f32::NAN; shape.output_len()]);
     let add = with_add.then(|| spread(&added));
-    let conv = PackedConv::new(*shape, &weight, &bias, activation);
+    let conv = PackedConv::with_products(*shape, &weight, &bias, activation, products);
     conv.run(
         &channels_last(&input, shape.from, shape.height * shape.width),
         add.as_deref(),
@@ -292,8 +303,10 @@ proptest! {
         activation in activations(),
         gap in prop_oneof![Just(0usize), 1usize..20],
     ) {
-        let error = packed_error(&shape, with_add, activation, gap);
-        prop_assert!(error <= TOLERANCE, "off by {error:e} at {shape:?}");
+        for products in EXACT {
+            let error = packed_error(&shape, with_add, activation, gap, products);
+            prop_assert!(error <= TOLERANCE, "off by {error:e} at {shape:?}, {products:?}");
+        }
     }
 
     #[test]
@@ -336,8 +349,10 @@ fn many_channels_keep_the_tolerance() {
         for (direction, error) in ["forward", "input", "weight"].iter().zip(errors(&shape)) {
             assert!(error <= TOLERANCE, "{direction} is off by {error:e} at {shape:?}");
         }
-        let error = packed_error(&shape, true, Activation::None, 3);
-        assert!(error <= TOLERANCE, "packed is off by {error:e} at {shape:?}");
+        for products in EXACT {
+            let error = packed_error(&shape, true, Activation::None, 3, products);
+            assert!(error <= TOLERANCE, "packed is off by {error:e} at {shape:?}, {products:?}");
+        }
     }
 }
 
@@ -371,9 +386,11 @@ fn paths_that_this_machine_does_not_take_are_the_reference_too() {
     ];
     for path in [Path::Portable, Path::Wide, Path::Avx2] {
         for shape in &shapes {
-            let (packed, others) =
-                with(path, || (packed_error(shape, true, Activation::Relu6, 1), errors(shape)));
-            assert!(packed <= TOLERANCE, "packed is off by {packed:e} at {shape:?}, {path:?}");
+            let packed = |products| packed_error(shape, true, Activation::Relu6, 1, products);
+            let (packed, others) = with(path, || (EXACT.map(packed), errors(shape)));
+            for error in packed {
+                assert!(error <= TOLERANCE, "packed is off by {error:e} at {shape:?}, {path:?}");
+            }
             for (direction, error) in ["forward", "input", "weight"].iter().zip(others) {
                 assert!(error <= TOLERANCE, "{direction} is off by {error:e} at {shape:?}, {path:?}");
             }
@@ -381,23 +398,28 @@ fn paths_that_this_machine_does_not_take_are_the_reference_too() {
     }
 }
 
-/// What a packed product gives, in single precision and with pairs, and the largest magnitude of the first.
-fn single_and_paired(shape: &ConvShape, scale: f32, round: bool) -> (Vec<f32>, Vec<f32>, f32) {
+/// What a packed product gives, in single precision and with rounded numbers, and the largest magnitude of the first.
+fn single_and_rounded(
+    shape: &ConvShape,
+    scale: f32,
+    round: bool,
+    products: Products,
+) -> (Vec<f32>, Vec<f32>, f32) {
     let values = |len, seed| -> Vec<f32> {
         let values = values(len, seed);
         if round { values.iter().map(|x| (scale * x).round()).collect() } else { values }
     };
     let (input, weight) = (values(shape.input_len(), 1), values(shape.weight_len(), 2));
     let (bias, added) = (values(shape.to, 3), values(shape.output_len(), 4));
-    let conv = PackedConv::new(*shape, &weight, &bias, Activation::Relu);
-    let run = |conv: PackedConv| {
+    let run = |products| {
+        let conv = PackedConv::with_products(*shape, &weight, &bias, Activation::Relu, products);
         let mut out = vec![f32::NAN; shape.output_len()];
         conv.run(&input, Some(&added), &mut out, shape.to);
         out
     };
-    let single = run(conv.clone());
+    let single = run(Products::Plain);
     let largest = single.iter().fold(0.0, |a: f32, b| a.max(b.abs()));
-    (single, run(conv.paired()), largest)
+    (single, run(products), largest)
 }
 
 #[test]
@@ -415,13 +437,13 @@ fn rounded_products_are_exact_for_whole_numbers_and_near_for_others() {
     ]
     .map(|(from, to, side)| ConvShape { batch: 1, width: side + 2, ..same(from, to, side, 1, 1) });
     let check = || {
-        for shape in &shapes {
-            let (single, paired, _) = single_and_paired(shape, 16.0, true);
-            assert_eq!(single, paired, "whole numbers, {shape:?}");
-            let (single, paired, largest) = single_and_paired(shape, 1.0, false);
-            let worst = single.iter().zip(&paired).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-            assert!(worst <= 0.01 * largest, "off by {worst} of {largest}, {shape:?}");
-            assert!(single != paired, "nothing was rounded, {shape:?}");
+        for (shape, products) in shapes.iter().flat_map(|shape| ROUNDED.map(|products| (shape, products))) {
+            let (single, rounded, _) = single_and_rounded(shape, 16.0, true, products);
+            assert_eq!(single, rounded, "whole numbers, {shape:?}, {products:?}");
+            let (single, rounded, largest) = single_and_rounded(shape, 1.0, false, products);
+            let worst = single.iter().zip(&rounded).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(worst <= 0.01 * largest, "off by {worst} of {largest}, {shape:?}, {products:?}");
+            assert!(single != rounded, "nothing was rounded, {shape:?}, {products:?}");
         }
     };
     for path in [Path::Portable, Path::Wide, Path::Avx2] {
@@ -454,17 +476,16 @@ fn joined_shapes() -> impl Iterator<Item = [ConvShape; 3]> {
 fn layers_that_are_joined_are_what_they_are_apart() {
     let _turn = TURN.lock();
     for [widen, depthwise, narrow] in joined_shapes() {
-        let conv = |shape: ConvShape, activation, seed| {
-            PackedConv::new(shape, &values(shape.weight_len(), seed), &values(shape.to, seed + 1), activation)
-        };
-        let single = [
-            conv(widen, Activation::Relu6, 1),
-            conv(depthwise, Activation::Relu6, 3),
-            conv(narrow, Activation::None, 5),
-        ];
-        let paired = single.clone().map(PackedConv::paired);
-        for layers in [single, paired] {
-            joined_is_apart(&layers);
+        for products in EXACT.into_iter().chain(ROUNDED) {
+            let conv = |shape: ConvShape, activation, seed| {
+                let (weight, bias) = (values(shape.weight_len(), seed), values(shape.to, seed + 1));
+                PackedConv::with_products(shape, &weight, &bias, activation, products)
+            };
+            joined_is_apart(&[
+                conv(widen, Activation::Relu6, 1),
+                conv(depthwise, Activation::Relu6, 3),
+                conv(narrow, Activation::None, 5),
+            ]);
         }
     }
 }

@@ -16,20 +16,22 @@ mod pool;
 mod stage_rows;
 mod stages;
 mod taps;
+mod tiles;
 mod transpose;
 mod winograd;
 
 pub use classes::{best_rows, unit_pixels};
 pub use enlarge::enlarge;
 pub use joined::JoinedConvs;
-pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
+pub use panels::{Finish, LANES, Lanes, Panels, Products, lanes, multiply};
 pub use pool::{MaxPool, average_pool, cells, max_pool};
 pub use stage_rows::StageRows;
 pub use stages::join_stages;
 pub use transpose::transpose;
 
-use crate::{Activation, ConvShape, Precision, simd::has_pairs, winograd::grid::Grid};
+use crate::{Activation, ConvShape, Precision, winograd::grid::Grid};
 use depthwise::Depthwise;
+use tiles::SplitMap;
 use winograd::Winograd;
 
 /// A convolution whose weights never change and are packed once.
@@ -58,47 +60,61 @@ enum Kernel {
 impl PackedConv {
     /// `weight` is `[to, from / groups, kernel, kernel]`, `bias` one value per output channel.
     pub fn new(shape: ConvShape, weight: &[f32], bias: &[f32], activation: Activation) -> Self {
+        Self::with_precision(shape, weight, bias, activation, Precision::Single)
+    }
+
+    /// The same with this precision.
+    pub fn with_precision(
+        shape: ConvShape,
+        weight: &[f32],
+        bias: &[f32],
+        activation: Activation,
+        precision: Precision,
+    ) -> Self {
+        Self::with_products(shape, weight, bias, activation, Products::of(precision))
+    }
+
+    /// The same with such products, where it is a product.
+    pub(crate) fn with_products(
+        shape: ConvShape,
+        weight: &[f32],
+        bias: &[f32],
+        activation: Activation,
+        products: Products,
+    ) -> Self {
         assert!(shape.is_supported(), "no kernel for the groups of {shape:?}");
         assert_eq!(weight.len(), shape.weight_len(), "weight of {shape:?}");
         assert_eq!(bias.len(), shape.to, "bias of {shape:?}");
         let taps = shape.kernel * shape.kernel;
         let bias = lanes(bias);
+        let panels = |inner, value: &(dyn Fn(usize, usize) -> f32 + Sync)| {
+            Panels::new(inner, shape.to, value).with_products(products)
+        };
         if let Some(point) = shape.middle_tap() {
-            let kernel =
-                Kernel::Rows(Panels::new(shape.from, shape.to, |c, o| weight[(o * shape.from + c) * 9 + 4]));
+            let kernel = Kernel::Rows(panels(shape.from, &|c, o| weight[(o * shape.from + c) * 9 + 4]));
             return Self { shape: point, kernel, bias, activation };
         }
+        let window = |row: usize, o: usize| {
+            let (tap, c) = (row / shape.from, row % shape.from);
+            weight[(o * shape.from + c) * taps + tap]
+        };
         let kernel = if shape.is_depthwise() {
             Kernel::Depthwise(Depthwise::new(&shape, weight))
         } else if shape.is_pointwise() {
-            Kernel::Rows(Panels::new(shape.from, shape.to, |c, o| weight[o * shape.from + c]))
+            Kernel::Rows(panels(shape.from, &|c, o| weight[o * shape.from + c]))
+        } else if matches!(products, Products::Tiles { .. }) && SplitMap::suits(shape.from) {
+            // Tiles leave little for Winograd's algorithm to save, and its weights need four times the memory.
+            Kernel::Gather(panels(taps * shape.from, &window))
         } else if crate::winograd::suits(&shape) && !fewer_taps(&shape) {
             Kernel::Winograd(Winograd::new(&shape, weight))
         } else if fewer_taps(&shape) {
             let tap = |tap| Panels::new(shape.from, shape.to, |c, o| weight[(o * shape.from + c) * 9 + tap]);
             Kernel::Taps((0..9).map(tap).collect())
         } else {
-            let windows = Panels::new(taps * shape.from, shape.to, |row, o| {
-                let (tap, c) = (row / shape.from, row % shape.from);
-                weight[(o * shape.from + c) * taps + tap]
-            });
+            let windows = Panels::new(taps * shape.from, shape.to, window);
             if lines::suits(&shape) { Kernel::Lines(windows) } else { Kernel::Gather(windows) }
         };
         Self { shape, kernel, bias, activation }
-    }
-
-    /// The same with this precision.
-    pub fn with_precision(self, precision: Precision) -> Self {
-        if precision == Precision::Fast && has_pairs() { self.paired() } else { self }
-    }
-
-    /// The same with rounded products, if it is a product.
-    pub(crate) fn paired(self) -> Self {
-        let kernel = match self.kernel {
-            Kernel::Rows(weight) => Kernel::Rows(weight.paired()),
-            other => other,
-        };
-        Self { kernel, ..self }
     }
 
     /// `input` convolved, plus the bias, plus `add`, then the activation. Rows of `out`, and those of

@@ -5,10 +5,13 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::tiles;
 use crate::{
-    Activation,
+    Activation, Precision,
     scratch::Scratch,
-    simd::{Simd, Work, fast, fast_pairs, pair_of, prefetch, unrolled},
+    simd::{
+        Simd, Work, fast, fast_pairs, has_pairs, has_tiles, pair_of, prefetch, rounding_error, unrolled,
+    },
 };
 
 pub use crate::simd::LANES;
@@ -24,15 +27,43 @@ const SMALL: usize = 256;
 /// Most rows of the left side that one task multiplies: with [`DEPTH`] columns they stay in the second cache.
 const ROWS: usize = 48;
 
+/// How products are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Products {
+    /// In single precision.
+    Plain,
+    /// Of numbers rounded to bfloat16, two of them in a lane.
+    Pairs,
+    /// By tiles, of numbers split into so many bfloat16 parts.
+    Tiles { parts: usize },
+}
+
+impl Products {
+    /// What this machine does fastest with this precision.
+    pub fn of(precision: Precision) -> Self {
+        match precision {
+            Precision::Single if has_tiles() => Self::Tiles { parts: 2 },
+            Precision::Fast if has_tiles() => Self::Tiles { parts: 1 },
+            Precision::Fast if has_pairs() => Self::Pairs,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// A vector of a panel, which is a line of the caches.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub struct Line(pub Lanes);
+
 /// A matrix, `[inner, outer]`, cut into panels of [`LANES`] columns: `[panel][row][lane]`, the last one filled with
-/// zeros.
+/// zeros. With pairs, a lane holds the numbers of two rows. With tiles, panels are `[step][part][pair of rows][lane]`, and
+/// there is an even number of them.
 #[derive(Clone, Debug)]
 pub struct Panels {
     pub inner: usize,
     pub outer: usize,
-    /// Whether a lane holds the numbers of two rows, rounded to bfloat16.
-    is_paired: bool,
-    data: Vec<Lanes>,
+    products: Products,
+    data: Vec<Line>,
 }
 
 impl Panels {
@@ -40,7 +71,7 @@ impl Panels {
     pub fn new(inner: usize, outer: usize, value: impl Fn(usize, usize) -> f32 + Sync) -> Self {
         let mut panels = Self::zeros(inner, outer);
         panels.data.par_chunks_mut(inner.max(1)).enumerate().for_each(|(panel, rows)| {
-            for (row, lanes) in rows.iter_mut().enumerate() {
+            for (row, Line(lanes)) in rows.iter_mut().enumerate() {
                 let columns = panel * LANES..outer.min((panel + 1) * LANES);
                 for (lane, column) in lanes.iter_mut().zip(columns) {
                     *lane = value(row, column);
@@ -55,33 +86,82 @@ impl Panels {
     }
 
     pub(crate) fn zeros(inner: usize, outer: usize) -> Self {
-        let data = vec![[0.0; LANES]; inner * outer.div_ceil(LANES)];
-        Self { inner, outer, is_paired: false, data }
+        let data = vec![Line([0.0; LANES]); inner * outer.div_ceil(LANES)];
+        Self { inner, outer, products: Products::Plain, data }
     }
 
-    /// The same matrix rounded to bfloat16, two rows in one. Products with it round the left side in the same way and
-    /// are summed in single precision.
-    pub fn paired(&self) -> Self {
-        assert!(!self.is_paired, "a matrix is paired once");
-        let pair = |rows: &[Lanes]| {
-            std::array::from_fn(|lane| pair_of(rows[0][lane], rows.get(1).map_or(0.0, |second| second[lane])))
+    /// The same matrix for such products. Those that round it round the left side in the same way; sums are in single
+    /// precision.
+    pub fn with_products(self, products: Products) -> Self {
+        assert_eq!(self.products, Products::Plain, "a matrix is brought into its form once");
+        let panels = self.data.chunks(self.inner.max(1));
+        let data = match products {
+            Products::Plain => return self,
+            Products::Pairs => panels.flat_map(|panel| panel.chunks(2).map(pair_lines)).collect(),
+            Products::Tiles { parts } => {
+                let steps = self.inner.div_ceil(tiles::DEPTH);
+                let empty = (!panels.len().is_multiple_of(2)).then_some(&[][..]);
+                let panels: Vec<&[Line]> = panels.chain(empty).collect();
+                let mut data = vec![Line([0.0; LANES]); panels.len() * steps * parts * LANES];
+                let to = data.par_chunks_mut((steps * parts * LANES).max(1));
+                to.zip(panels).for_each(|(to, panel)| {
+                    for (rows, to) in panel.chunks(tiles::DEPTH).zip(to.chunks_exact_mut(parts * LANES)) {
+                        let (rounded, rest) = to.split_at_mut(LANES);
+                        for (two, (place, line)) in rows.chunks(2).zip(rounded.iter_mut().enumerate()) {
+                            *line = pair_lines(two);
+                            if let Some(rest) = rest.get_mut(place) {
+                                let left: Vec<Line> = two.iter().map(rest_of).collect();
+                                *rest = pair_lines(&left);
+                            }
+                        }
+                    }
+                });
+                data
+            }
         };
-        let data = self.data.chunks(self.inner.max(1)).flat_map(|panel| panel.chunks(2).map(pair));
-        Self { is_paired: true, data: data.collect(), ..*self }
+        Self { products, data, ..self }
     }
 
-    pub fn is_paired(&self) -> bool {
-        self.is_paired
+    pub fn products(&self) -> Products {
+        self.products
+    }
+
+    /// The number of parts, of a matrix of tiles.
+    pub(super) fn tile_parts(&self) -> Option<usize> {
+        match self.products {
+            Products::Tiles { parts } => Some(parts),
+            _ => None,
+        }
+    }
+
+    /// Steps of a panel of tiles.
+    pub(super) fn tiles(&self, panel: usize, steps: Range<usize>) -> &[f32] {
+        let lines = self.tile_parts().expect("a matrix of tiles") * LANES;
+        let first = (panel * self.inner.div_ceil(tiles::DEPTH) + steps.start) * lines;
+        let lines = &self.data[first..][..steps.len() * lines];
+        // SAFETY: lines are arrays of sixteen values and fill their alignment, so that one follows the other.
+        unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LANES) }
     }
 
     /// Vectors of a panel: its rows, or pairs of them.
     fn lines(&self) -> usize {
-        if self.is_paired { self.inner.div_ceil(2) } else { self.inner }
+        if self.products == Products::Pairs { self.inner.div_ceil(2) } else { self.inner }
     }
 
-    pub(crate) fn panels_mut(&mut self) -> impl Iterator<Item = &mut [Lanes]> {
+    pub(crate) fn panels_mut(&mut self) -> impl Iterator<Item = &mut [Line]> {
         self.data.chunks_mut(self.inner.max(1))
     }
+}
+
+/// One or two rows of a panel, rounded to bfloat16.
+fn pair_lines(rows: &[Line]) -> Line {
+    let second = |lane: usize| rows.get(1).map_or(0.0, |second| second.0[lane]);
+    Line(std::array::from_fn(|lane| pair_of(rows[0].0[lane], second(lane))))
+}
+
+/// What rounding takes from a row.
+fn rest_of(row: &Line) -> Line {
+    Line(row.0.map(rounding_error))
 }
 
 /// Values in lanes, the last ones filled with zeros.
@@ -106,7 +186,7 @@ pub fn multiply(left: &[f32], right: &Panels, finish: Finish, out: &mut [f32], s
     assert!(stride >= right.outer, "rows of {} columns cannot be {stride} apart", right.outer);
     let rows = out.len().div_ceil(stride.max(1));
     assert_eq!(left.len(), rows * right.inner, "{rows} rows of {}", right.inner);
-    let block = share(rows, ROWS);
+    let block = share(rows, if right.tile_parts().is_some() { tiles::ROWS } else { ROWS });
     out.par_chunks_mut((block * stride).max(1)).enumerate().for_each(|(index, out)| {
         let first = index * block;
         let rows = block.min(rows - first);
@@ -134,10 +214,9 @@ pub fn share(all: usize, most: usize) -> usize {
 
 /// One thread's product, by the instructions that suit its right side.
 pub fn multiply_block(block: Block) {
-    if block.right.is_paired {
-        fast_pairs(Pairs(block));
-    } else {
-        fast(block);
+    match block.right.products {
+        Products::Plain => fast(block),
+        _ => fast_pairs(Rounded(block)),
     }
 }
 
@@ -181,7 +260,7 @@ pub(super) use activate;
 impl Work for Block<'_> {
     #[inline(always)]
     fn run<S: Simd>(self) {
-        assert!(!self.right.is_paired, "pairs have their own instructions");
+        assert_eq!(self.right.products, Products::Plain, "others have their own instructions");
         if self.rows > 0 && self.right.outer > 0 {
             self.check();
             self.tiles::<S, false>();
@@ -189,10 +268,10 @@ impl Work for Block<'_> {
     }
 }
 
-/// A product with a matrix of pairs. The left side is rounded first.
-pub struct Pairs<'a>(pub Block<'a>);
+/// A product with a matrix of pairs or tiles. The left side is brought into the same form first.
+pub struct Rounded<'a>(pub Block<'a>);
 
-impl Work for Pairs<'_> {
+impl Work for Rounded<'_> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self(block) = self;
@@ -200,6 +279,12 @@ impl Work for Pairs<'_> {
             return;
         }
         block.check();
+        if block.right.tile_parts().is_some() {
+            let Block { left, left_stride, rows, right, from, depth, accumulate, finish, out, stride } = block;
+            assert!(from == 0 && depth == right.inner && !accumulate, "tiles are multiplied as a whole");
+            let left = tiles::Rows { values: left, stride: left_stride, depth };
+            return tiles::Tiled { left, rows, right, finish, out, stride }.run::<S>();
+        }
         assert!(block.from % 2 == 0, "a product begins with a whole pair");
         let depth = block.depth.div_ceil(2);
         let mut left = Scratch::new(block.rows * depth);
@@ -254,7 +339,9 @@ impl Block<'_> {
             left.len() >= (rows - 1) * left_stride + depth,
             "{rows} rows of {depth}, {left_stride} apart"
         );
-        assert!(from + depth <= right.inner && right.data.len() == panels * right.lines());
+        assert!(from + depth <= right.inner);
+        let is_tiled = right.tile_parts().is_some();
+        assert!(is_tiled || right.data.len() == panels * right.lines());
         assert!(stride >= right.outer && out.len() >= reach, "{rows} rows, {stride} apart");
         assert!(finish.add.is_none_or(|add| add.len() >= reach), "{rows} rows to add, {stride} apart");
         assert!(finish.bias.is_none_or(|bias| bias.len() >= panels), "{panels} panels of bias");
@@ -329,7 +416,7 @@ impl Block<'_> {
             prefetch(left.wrapping_add(R * self.left_stride + i * LANES));
             let taps: [S::Vector; P] = std::array::from_fn(|p| {
                 // SAFETY: `i` is below the depth, and the panel is one of this matrix.
-                S::load(unsafe { &*right.add(p * lines + i) })
+                S::load(unsafe { &(*right.add(p * lines + i)).0 })
             });
             unrolled!(r in 0..R, at most 12, {
                 // SAFETY: the row is one of this block, and `i` is below its length.

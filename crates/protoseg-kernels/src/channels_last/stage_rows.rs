@@ -8,12 +8,12 @@
 use rayon::prelude::*;
 
 use super::{
-    panels::{Block, Finish, LANES, Pairs, Panels, multiply},
+    panels::{Block, Finish, LANES, Panels, Products, Rounded, multiply},
     stages::{Place, TINY, places, square_sum},
 };
 use crate::{
     Precision,
-    simd::{Simd, Work, fast, fast_pairs, has_pairs},
+    simd::{Simd, Work, fast, fast_pairs},
 };
 
 /// Rows of classes, cut into the channels of each stage.
@@ -49,12 +49,12 @@ impl StageRows {
 
     /// The same with this precision.
     pub fn with_precision(self, precision: Precision) -> Self {
-        if precision == Precision::Fast && has_pairs() { self.paired() } else { self }
+        self.with_products(Products::of(precision))
     }
 
-    fn paired(self) -> Self {
-        let paired = |(panels, weights): (Panels, Vec<f32>)| (panels.paired(), weights);
-        Self { stages: self.stages.into_iter().map(paired).collect(), ..self }
+    fn with_products(self, products: Products) -> Self {
+        let stage = |(panels, weights): (Panels, Vec<f32>)| (panels.with_products(products), weights);
+        Self { stages: self.stages.into_iter().map(stage).collect(), ..self }
     }
 
     /// The largest cosine of each joined pixel with the rows of each class, times the scale, on the grid of the first map:
@@ -79,10 +79,10 @@ impl StageRows {
         let lines = scores.par_chunks_exact_mut((width * classes).max(1)).enumerate();
         lines.for_each_init(Buffers::default, |buffers, (y, scores)| {
             let fine = &fine[y * width * own.0.inner..][..width * own.0.inner];
-            if own.0.is_paired() {
-                fast_pairs(Line::<true> { rows: self, fine, coarse: &coarse, y, width, buffers, scores });
-            } else {
+            if own.0.products() == Products::Plain {
                 fast(Line::<false> { rows: self, fine, coarse: &coarse, y, width, buffers, scores });
+            } else {
+                fast_pairs(Line::<true> { rows: self, fine, coarse: &coarse, y, width, buffers, scores });
             }
         });
         scores
@@ -145,8 +145,8 @@ struct Buffers {
     squares: Vec<f32>,
 }
 
-/// A line of the finest grid; the rows are paired or not.
-struct Line<'a, const PAIRED: bool> {
+/// A line of the finest grid; the rows are rounded or not.
+struct Line<'a, const ROUNDED: bool> {
     rows: &'a StageRows,
     /// `[width, channels]`
     fine: &'a [f32],
@@ -158,7 +158,7 @@ struct Line<'a, const PAIRED: bool> {
     scores: &'a mut [f32],
 }
 
-impl<const PAIRED: bool> Work for Line<'_, PAIRED> {
+impl<const ROUNDED: bool> Work for Line<'_, ROUNDED> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { rows, fine, coarse, y, width, buffers, scores } = self;
@@ -182,8 +182,8 @@ impl<const PAIRED: bool> Work for Line<'_, PAIRED> {
             out: products,
             stride: count,
         };
-        if PAIRED {
-            Pairs(block).run::<S>();
+        if ROUNDED {
+            Rounded(block).run::<S>();
         } else {
             block.run::<S>();
         }
@@ -306,7 +306,14 @@ mod tests {
             unit_pixels(&mut pixels, dim, Some(&weights));
             let expected = reference::best_rows(&pixels, dim, &rows, &ends, 20.0);
             let rows = StageRows::new(&rows, &channels, &weights, &ends, 20.0);
-            for (rows, tolerance) in [(rows.clone(), 1e-4), (rows.paired(), 0.2)] {
+            let forms = [
+                (Products::Plain, 1e-4),
+                (Products::Pairs, 0.2),
+                (Products::Tiles { parts: 1 }, 0.2),
+                (Products::Tiles { parts: 2 }, 1e-3),
+            ];
+            for (products, tolerance) in forms {
+                let rows = rows.clone().with_products(products);
                 let got = rows.scores(&maps);
                 prop_assert_eq!(got.len(), expected.len());
                 for (got, expected) in got.iter().zip(&expected) {

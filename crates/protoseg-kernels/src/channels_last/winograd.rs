@@ -5,7 +5,7 @@
 
 use rayon::prelude::*;
 
-use super::panels::{Block, Finish, LANES, Lanes, Panels, read, share, write};
+use super::panels::{Block, Finish, LANES, Lanes, Line, Panels, read, share, write};
 use crate::{
     ConvShape,
     scratch::Scratch,
@@ -124,7 +124,7 @@ fn transform_weight<const M: usize, const N: usize>(shape: &ConvShape, weight: &
     let &ConvShape { from, to, .. } = shape;
     let mut places: Vec<Panels> = (0..N * N).map(|_| Panels::zeros(from, to)).collect();
     // For each panel, that panel of every place.
-    let mut panels: Vec<Vec<&mut [Lanes]>> =
+    let mut panels: Vec<Vec<&mut [Line]>> =
         (0..to.div_ceil(LANES)).map(|_| Vec::with_capacity(N * N)).collect();
     for place in &mut places {
         panels.iter_mut().zip(place.panels_mut()).for_each(|(panel, part)| panel.push(part));
@@ -145,7 +145,7 @@ struct TransformTaps<'a, 'b, const M: usize, const N: usize> {
     /// `[to, from, 3, 3]`
     weight: &'a [f32],
     from: usize,
-    places: Vec<&'b mut [Lanes]>,
+    places: Vec<&'b mut [Line]>,
 }
 
 impl<const M: usize, const N: usize> Work for TransformTaps<'_, '_, M, N> {
@@ -159,7 +159,7 @@ impl<const M: usize, const N: usize> Work for TransformTaps<'_, '_, M, N> {
             }
             room.transform(&Tile::<M, N>::TAPS);
             for (place, lanes) in self.places.iter_mut().zip(room.y.as_flattened()) {
-                place[c] = *lanes;
+                place[c] = Line(*lanes);
             }
         }
     }

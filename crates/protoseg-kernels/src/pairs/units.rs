@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::rows::Padded;
 use crate::{
-    channels_last::Panels,
+    channels_last::{Panels, panels::Line},
     simd::{LANES, Simd, Work, fast},
 };
 
@@ -40,7 +40,7 @@ struct Scale<'a, 'b> {
     cells: usize,
     cell: [usize; LANES],
     scale: [f32; LANES],
-    lines: &'b mut [[f32; LANES]],
+    lines: &'b mut [Line],
 }
 
 impl Work for Scale<'_, '_> {
@@ -48,7 +48,7 @@ impl Work for Scale<'_, '_> {
     fn run<S: Simd>(self) {
         let first = self.cell[0];
         let together = self.cell.iter().zip(first..).all(|(&cell, next)| cell == next);
-        for (plane, lanes) in self.map.chunks_exact(self.cells).zip(self.lines) {
+        for (plane, Line(lanes)) in self.map.chunks_exact(self.cells).zip(self.lines) {
             if together {
                 let values = plane[first..].first_chunk::<LANES>().expect("the cells lie on the map");
                 (0..LANES).for_each(|lane| lanes[lane] = values[lane] * self.scale[lane]);

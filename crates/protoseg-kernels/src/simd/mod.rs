@@ -61,11 +61,80 @@ pub trait Simd {
             *pair = pair_of(two[0], two.get(1).copied().unwrap_or(0.0));
         }
     }
+
+    /// Up to 32 values, then zeros, rounded to bfloat16, and what rounding took from them, rounded as well.
+    #[inline(always)]
+    fn split_pairs(values: &[f32], rounded: &mut [f32; LANES], rest: &mut [f32; LANES]) {
+        let value = |at: usize| values.get(at).copied().unwrap_or(0.0);
+        for pair in 0..LANES {
+            let two = [value(2 * pair), value(2 * pair + 1)];
+            let left = two.map(rounding_error);
+            (rounded[pair], rest[pair]) = (pair_of(two[0], two[1]), pair_of(left[0], left[1]));
+        }
+    }
+
+    /// Before and after [`Self::multiply_tiles`] in a thread.
+    #[inline(always)]
+    fn open_tiles() {}
+
+    #[inline(always)]
+    fn close_tiles() {}
+
+    /// The products of two blocks of rows with two panels, `sums[block][panel][row][column]`, added to what is there
+    /// or not. Sides are tiles of pairs, `[step][part]`, rows of `a` and lines of panels in `b`. Of two parts, all products
+    /// are summed but that of both second parts.
+    #[inline(always)]
+    fn multiply_tiles(
+        a: [&[f32]; 2],
+        b: [&[f32]; 2],
+        parts: usize,
+        sums: &mut [f32; 4 * TILE],
+        accumulate: bool,
+    ) {
+        multiply_tiles_by_vectors::<Self>(a, b, parts, sums, accumulate);
+    }
+}
+
+/// Pairs in a tile.
+pub const TILE: usize = LANES * LANES;
+
+/// What [`Simd::multiply_tiles`] says, where there are no instructions for it.
+#[inline(always)]
+fn multiply_tiles_by_vectors<S: Simd + ?Sized>(
+    a: [&[f32]; 2],
+    b: [&[f32]; 2],
+    parts: usize,
+    sums: &mut [f32; 4 * TILE],
+    accumulate: bool,
+) {
+    if !accumulate {
+        sums.fill(0.0);
+    }
+    for (index, sums) in sums.as_chunks_mut::<TILE>().0.iter_mut().enumerate() {
+        let steps = a[index / 2].chunks_exact(parts * TILE).zip(b[index % 2].chunks_exact(parts * TILE));
+        for (a, b) in steps {
+            for (of_a, of_b) in [(0, 0), (1, 0), (0, 1)].into_iter().take(if parts == 1 { 1 } else { 3 }) {
+                let (a, b) = (&a[of_a * TILE..][..TILE], b[of_b * TILE..].as_chunks::<LANES>().0);
+                for (pairs, sums) in a.as_chunks::<LANES>().0.iter().zip(sums.as_chunks_mut::<LANES>().0) {
+                    let mut sum = S::load(sums);
+                    for (&pair, line) in pairs.iter().zip(b) {
+                        sum = S::dot_pairs(S::splat(pair), S::load(line), sum);
+                    }
+                    S::store(sum, sums);
+                }
+            }
+        }
+    }
 }
 
 /// Two values rounded to bfloat16 as the bits of one, the first in the lower half.
 pub fn pair_of(first: f32, second: f32) -> f32 {
     f32::from_bits(round(first) | round(second) << 16)
+}
+
+/// What rounding to bfloat16 takes from a value.
+pub fn rounding_error(value: f32) -> f32 {
+    value - f32::from_bits(round(value) << 16)
 }
 
 /// The bits of the nearest bfloat16 number, the even one of two that are as near.
@@ -168,10 +237,21 @@ pub fn fast_pairs(work: impl Work) {
     work.run::<Baseline>();
 }
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 #[cfg(not(target_arch = "x86_64"))]
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
+
+#[cfg(target_arch = "x86_64")]
+pub use amx::has_tiles;
+
+/// Whether this machine multiplies tiles of bfloat16 numbers.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn has_tiles() -> bool {
+    false
+}
 
 #[cfg(not(target_arch = "x86_64"))]
 use portable::Portable as Baseline;

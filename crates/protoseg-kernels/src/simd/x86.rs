@@ -5,7 +5,7 @@
 
 use std::{arch::x86_64::*, mem::transmute};
 
-use super::{LANES, Simd, Work};
+use super::{LANES, Simd, TILE, Work, amx, amx::has_tiles, multiply_tiles_by_vectors};
 
 #[target_feature(enable = "avx2,fma")]
 pub fn with_avx2(work: impl Work) {
@@ -228,6 +228,52 @@ impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
             // SAFETY: see the module; both are registers of the same size.
             let rounded = unsafe { transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(high, low)) };
             Self::store_first(rounded, pairs, pairs.len());
+        }
+    }
+
+    #[inline(always)]
+    fn split_pairs(values: &[f32], rounded: &mut [f32; LANES], rest: &mut [f32; LANES]) {
+        assert!(PAIRS, "instructions that were not asked for");
+        let (low, high) = values.split_at(values.len().min(LANES));
+        let (low, high) = (Self::load_first(low, low.len()), Self::load_first(high, high.len()));
+        // SAFETY: see the module; all transmuted registers are of the same size.
+        unsafe {
+            let both = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low));
+            let widened = |half| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(half)));
+            let low_rest = _mm512_sub_ps(low, widened(_mm512_castsi512_si256(both)));
+            let high_rest = _mm512_sub_ps(high, widened(_mm512_extracti64x4_epi64::<1>(both)));
+            let left = transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(high_rest, low_rest));
+            Self::store(_mm512_castsi512_ps(both), rounded);
+            Self::store(left, rest);
+        }
+    }
+
+    #[inline(always)]
+    fn open_tiles() {
+        if has_tiles() {
+            amx::open();
+        }
+    }
+
+    #[inline(always)]
+    fn close_tiles() {
+        if has_tiles() {
+            amx::close();
+        }
+    }
+
+    #[inline(always)]
+    fn multiply_tiles(
+        a: [&[f32]; 2],
+        b: [&[f32]; 2],
+        parts: usize,
+        sums: &mut [f32; 4 * TILE],
+        accumulate: bool,
+    ) {
+        if has_tiles() {
+            amx::multiply(a, b, parts, sums, accumulate);
+        } else {
+            multiply_tiles_by_vectors::<Self>(a, b, parts, sums, accumulate);
         }
     }
 }

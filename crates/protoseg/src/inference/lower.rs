@@ -151,7 +151,7 @@ impl Lowering {
         (shape, Folded { weight, bias }, activation): (ConvShape, Folded, Activation),
         add: Option<Map>,
     ) {
-        let conv = PackedConv::new(shape, &weight, &bias, activation).with_precision(self.precision);
+        let conv = PackedConv::with_precision(shape, &weight, &bias, activation, self.precision);
         let (to, offset) = self.place(step.output);
         let from: Vec<Map> = std::iter::once(self.maps[&input]).chain(add).collect();
         self.builder.step(&step.name, Work::Conv(conv), &from, to, offset);
