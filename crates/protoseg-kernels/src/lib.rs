@@ -24,6 +24,7 @@ pub mod reference;
 mod rows;
 mod scratch;
 mod simd;
+mod tiles;
 mod winograd;
 
 pub use activation::Activation;

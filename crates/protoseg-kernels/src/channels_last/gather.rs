@@ -2,11 +2,8 @@
 
 use rayon::prelude::*;
 
-use super::{
-    panels::{Block, Finish, Panels, multiply_block, share},
-    tiles::{self, SplitMap, Tiled, Windows},
-};
-use crate::{ConvShape, scratch::Scratch, simd::fast_pairs};
+use super::panels::{Block, Finish, Panels, share};
+use crate::{ConvShape, scratch::Scratch, simd::fast};
 
 /// Most values of a block of rows: 512 KiB.
 const BLOCK: usize = 1 << 17;
@@ -19,9 +16,6 @@ pub fn run(
     out: &mut [f32],
     stride: usize,
 ) {
-    if let Some(parts) = weight.tile_parts().filter(|_| SplitMap::suits(shape.from)) {
-        return run_tiles(shape, &SplitMap::new(input, shape.from, parts), weight, finish, out, stride);
-    }
     let length = weight.inner;
     let pixels = shape.batch * shape.out_plane();
     let block = share(pixels, (BLOCK / length.max(1)).max(6));
@@ -34,7 +28,7 @@ pub fn run(
             for (pixel, row) in (first..).zip(rows.chunks_exact_mut(length)) {
                 window(shape, input, pixel, row);
             }
-            multiply_block(Block {
+            fast(Block {
                 left: rows,
                 left_stride: length,
                 rows: count,
@@ -48,25 +42,6 @@ pub fn run(
             });
         },
     );
-}
-
-/// Windows of a map that is in parts already.
-fn run_tiles(
-    shape: &ConvShape,
-    map: &SplitMap,
-    right: &Panels,
-    finish: Finish,
-    out: &mut [f32],
-    stride: usize,
-) {
-    let pixels = shape.batch * shape.out_plane();
-    let block = share(pixels, tiles::ROWS);
-    out.par_chunks_mut((block * stride).max(1)).enumerate().for_each(|(index, out)| {
-        let first = index * block;
-        let rows = block.min(pixels - first);
-        let finish = Finish { add: finish.add.map(|add| &add[first * stride..]), ..finish };
-        fast_pairs(Tiled { left: Windows { shape, map, first }, rows, right, finish, out, stride });
-    });
 }
 
 /// The values under the kernel at an output pixel, `[kernel, kernel, from]`.

@@ -16,8 +16,8 @@ mod pool;
 mod stage_rows;
 mod stages;
 mod taps;
-mod tiles;
 mod transpose;
+mod windows;
 mod winograd;
 
 pub use classes::{best_rows, unit_pixels};
@@ -31,7 +31,6 @@ pub use transpose::transpose;
 
 use crate::{Activation, ConvShape, Precision, winograd::grid::Grid};
 use depthwise::Depthwise;
-use tiles::SplitMap;
 use winograd::Winograd;
 
 /// A convolution whose weights never change and are packed once.
@@ -49,6 +48,8 @@ enum Kernel {
     Rows(Panels),
     /// Windows are copied to rows.
     Gather(Panels),
+    /// Windows are copied to tiles.
+    Windows(Panels),
     /// Windows of few channels are multiplied as they lie.
     Lines(Panels),
     Winograd(Winograd),
@@ -102,9 +103,9 @@ impl PackedConv {
             Kernel::Depthwise(Depthwise::new(&shape, weight))
         } else if shape.is_pointwise() {
             Kernel::Rows(panels(shape.from, &|c, o| weight[o * shape.from + c]))
-        } else if matches!(products, Products::Tiles { .. }) && SplitMap::suits(shape.from) {
+        } else if matches!(products, Products::Tiles { .. }) && windows::suits(&shape) {
             // Tiles leave little for Winograd's algorithm to save, and its weights need four times the memory.
-            Kernel::Gather(panels(taps * shape.from, &window))
+            Kernel::Windows(panels(taps * shape.from, &window))
         } else if crate::winograd::suits(&shape) && !fewer_taps(&shape) {
             Kernel::Winograd(Winograd::new(&shape, weight))
         } else if fewer_taps(&shape) {
@@ -130,6 +131,7 @@ impl PackedConv {
         match &self.kernel {
             Kernel::Rows(weight) => multiply(input, weight, finish, out, stride),
             Kernel::Gather(weight) => gather::run(shape, input, weight, finish, out, stride),
+            Kernel::Windows(weight) => windows::run(shape, input, weight, finish, out, stride),
             Kernel::Lines(weight) => lines::run(shape, input, weight, finish, out, stride),
             Kernel::Taps(taps) => taps::run(shape, input, taps, finish, out, stride),
             Kernel::Winograd(winograd) => winograd.run(shape, input, finish, out, stride),
@@ -145,7 +147,7 @@ impl PackedConv {
     pub fn kernel(&self) -> String {
         match &self.kernel {
             Kernel::Rows(_) => "product".to_string(),
-            Kernel::Gather(_) => "windows".to_string(),
+            Kernel::Gather(_) | Kernel::Windows(_) => "windows".to_string(),
             Kernel::Lines(_) => "lines".to_string(),
             Kernel::Taps(_) => "taps".to_string(),
             Kernel::Depthwise(_) => "depthwise".to_string(),
@@ -156,7 +158,10 @@ impl PackedConv {
     /// Bytes of the packed weights.
     pub fn weight_bytes(&self) -> usize {
         match &self.kernel {
-            Kernel::Rows(weight) | Kernel::Gather(weight) | Kernel::Lines(weight) => weight.bytes(),
+            Kernel::Rows(weight)
+            | Kernel::Gather(weight)
+            | Kernel::Windows(weight)
+            | Kernel::Lines(weight) => weight.bytes(),
             Kernel::Taps(taps) => taps.iter().map(Panels::bytes).sum(),
             Kernel::Winograd(winograd) => winograd.weight_bytes(),
             Kernel::Depthwise(depthwise) => depthwise.weight_bytes(),

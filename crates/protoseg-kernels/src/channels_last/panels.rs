@@ -5,13 +5,11 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::tiles;
 use crate::{
     Activation, Precision,
     scratch::Scratch,
-    simd::{
-        Simd, Work, fast, fast_pairs, has_pairs, has_tiles, pair_of, prefetch, rounding_error, unrolled,
-    },
+    simd::{Simd, Work, fast, fast_pairs, has_pairs, has_tiles, pair_of, prefetch, rounding_error, unrolled},
+    tiles::{self, Right},
 };
 
 pub use crate::simd::LANES;
@@ -126,21 +124,13 @@ impl Panels {
         self.products
     }
 
-    /// The number of parts, of a matrix of tiles.
-    pub(super) fn tile_parts(&self) -> Option<usize> {
-        match self.products {
-            Products::Tiles { parts } => Some(parts),
-            _ => None,
-        }
-    }
-
-    /// Steps of a panel of tiles.
-    pub(super) fn tiles(&self, panel: usize, steps: Range<usize>) -> &[f32] {
-        let lines = self.tile_parts().expect("a matrix of tiles") * LANES;
-        let first = (panel * self.inner.div_ceil(tiles::DEPTH) + steps.start) * lines;
-        let lines = &self.data[first..][..steps.len() * lines];
-        // SAFETY: lines are arrays of sixteen values and fill their alignment, so that one follows the other.
-        unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LANES) }
+    /// The right side of products by tiles.
+    pub(super) fn tiles(&self) -> Option<Right<'_>> {
+        let Products::Tiles { parts } = self.products else { return None };
+        let len = self.data.len() * LANES;
+        // SAFETY: lines are arrays of sixteen values that fill their alignment, so one follows the other.
+        let data = unsafe { std::slice::from_raw_parts(self.data.as_ptr().cast(), len) };
+        Some(Right { data, inner: self.inner, outer: self.outer, parts })
     }
 
     /// Vectors of a panel: its rows, or pairs of them.
@@ -186,7 +176,7 @@ pub fn multiply(left: &[f32], right: &Panels, finish: Finish, out: &mut [f32], s
     assert!(stride >= right.outer, "rows of {} columns cannot be {stride} apart", right.outer);
     let rows = out.len().div_ceil(stride.max(1));
     assert_eq!(left.len(), rows * right.inner, "{rows} rows of {}", right.inner);
-    let block = share(rows, if right.tile_parts().is_some() { tiles::ROWS } else { ROWS });
+    let block = share(rows, if right.tiles().is_some() { tiles::ROWS } else { ROWS });
     out.par_chunks_mut((block * stride).max(1)).enumerate().for_each(|(index, out)| {
         let first = index * block;
         let rows = block.min(rows - first);
@@ -255,7 +245,7 @@ macro_rules! activate {
         }
     };
 }
-pub(super) use activate;
+pub(crate) use activate;
 
 impl Work for Block<'_> {
     #[inline(always)]
@@ -279,11 +269,11 @@ impl Work for Rounded<'_> {
             return;
         }
         block.check();
-        if block.right.tile_parts().is_some() {
-            let Block { left, left_stride, rows, right, from, depth, accumulate, finish, out, stride } = block;
-            assert!(from == 0 && depth == right.inner && !accumulate, "tiles are multiplied as a whole");
+        if let Some(right) = block.right.tiles() {
+            let Block { left, left_stride, rows, from, depth, accumulate, finish, out, stride, .. } = block;
+            assert!(from == 0 && depth == right.inner, "tiles are multiplied as a whole");
             let left = tiles::Rows { values: left, stride: left_stride, depth };
-            return tiles::Tiled { left, rows, right, finish, out, stride }.run::<S>();
+            return tiles::Tiled { left, rows, right, finish, accumulate, out, stride }.run::<S>();
         }
         assert!(block.from % 2 == 0, "a product begins with a whole pair");
         let depth = block.depth.div_ceil(2);
@@ -340,7 +330,7 @@ impl Block<'_> {
             "{rows} rows of {depth}, {left_stride} apart"
         );
         assert!(from + depth <= right.inner);
-        let is_tiled = right.tile_parts().is_some();
+        let is_tiled = right.tiles().is_some();
         assert!(is_tiled || right.data.len() == panels * right.lines());
         assert!(stride >= right.outer && out.len() >= reach, "{rows} rows, {stride} apart");
         assert!(finish.add.is_none_or(|add| add.len() >= reach), "{rows} rows to add, {stride} apart");

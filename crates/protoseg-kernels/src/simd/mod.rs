@@ -73,6 +73,26 @@ pub trait Simd {
         }
     }
 
+    /// Up to sixteen values of two rows, then zeros, in pairs of one of each row, as [`Self::split_pairs`] rounds them.
+    #[inline(always)]
+    fn pair_lines(rows: [&[f32]; 2], rounded: &mut [f32; LANES], rest: &mut [f32; LANES]) {
+        for lane in 0..LANES {
+            let two = rows.map(|row| row.get(lane).copied().unwrap_or(0.0));
+            let left = two.map(rounding_error);
+            (rounded[lane], rest[lane]) = (pair_of(two[0], two[1]), pair_of(left[0], left[1]));
+        }
+    }
+
+    /// Exchanges the rows and columns of a tile.
+    #[inline(always)]
+    fn turn_tile(tile: &mut [f32; TILE]) {
+        for row in 0..LANES {
+            for column in 0..row {
+                tile.swap(row * LANES + column, column * LANES + row);
+            }
+        }
+    }
+
     /// Before and after [`Self::multiply_tiles`] in a thread.
     #[inline(always)]
     fn open_tiles() {}

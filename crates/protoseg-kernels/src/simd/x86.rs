@@ -249,6 +249,58 @@ impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
     }
 
     #[inline(always)]
+    fn pair_lines(rows: [&[f32]; 2], rounded: &mut [f32; LANES], rest: &mut [f32; LANES]) {
+        assert!(PAIRS, "instructions that were not asked for");
+        let [first, second] = rows.map(|row| Self::load_first(row, row.len()));
+        // SAFETY: see the module; all transmuted registers are of the same size.
+        unsafe {
+            let halves = |first, second| {
+                let both = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first));
+                let high = |half| _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(half));
+                [high(_mm512_castsi512_si256(both)), high(_mm512_extracti64x4_epi64::<1>(both))]
+            };
+            let pairs = |[first, second]: [__m512i; 2]| {
+                _mm512_castsi512_ps(_mm512_or_si512(_mm512_srli_epi32::<16>(first), second))
+            };
+            let both = halves(first, second);
+            let left = [(first, both[0]), (second, both[1])]
+                .map(|(value, rounded)| _mm512_sub_ps(value, _mm512_castsi512_ps(rounded)));
+            Self::store(pairs(both), rounded);
+            Self::store(pairs(halves(left[0], left[1])), rest);
+        }
+    }
+
+    #[inline(always)]
+    fn turn_tile(tile: &mut [f32; TILE]) {
+        let lines = tile.as_chunks_mut::<LANES>().0;
+        // SAFETY: see the module.
+        unsafe {
+            let rows: [__m512; LANES] = std::array::from_fn(|row| Self::load(&lines[row]));
+            // Pairs of rows, then of pairs, within quarters of registers; then the quarters.
+            let twos: [__m512; LANES] = std::array::from_fn(|i| {
+                let (a, b) = (rows[i / 2 * 2], rows[i / 2 * 2 + 1]);
+                if i % 2 == 0 { _mm512_unpacklo_ps(a, b) } else { _mm512_unpackhi_ps(a, b) }
+            });
+            let fours: [__m512; LANES] = std::array::from_fn(|i| {
+                let (block, column) = (i / 4 * 4, i % 4);
+                let (a, b) = (twos[block + column / 2], twos[block + 2 + column / 2]);
+                let (a, b) = (_mm512_castps_pd(a), _mm512_castps_pd(b));
+                let both = if column % 2 == 0 { _mm512_unpacklo_pd(a, b) } else { _mm512_unpackhi_pd(a, b) };
+                _mm512_castpd_ps(both)
+            });
+            for column in 0..4 {
+                let [a, b, c, d] = std::array::from_fn(|block| fours[4 * block + column]);
+                let (ab, ab_high) = (_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xee>(a, b));
+                let (cd, cd_high) = (_mm512_shuffle_f32x4::<0x44>(c, d), _mm512_shuffle_f32x4::<0xee>(c, d));
+                Self::store(_mm512_shuffle_f32x4::<0x88>(ab, cd), &mut lines[column]);
+                Self::store(_mm512_shuffle_f32x4::<0xdd>(ab, cd), &mut lines[4 + column]);
+                Self::store(_mm512_shuffle_f32x4::<0x88>(ab_high, cd_high), &mut lines[8 + column]);
+                Self::store(_mm512_shuffle_f32x4::<0xdd>(ab_high, cd_high), &mut lines[12 + column]);
+            }
+        }
+    }
+
+    #[inline(always)]
     fn open_tiles() {
         if has_tiles() {
             amx::open();

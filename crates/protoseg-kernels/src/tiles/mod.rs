@@ -8,15 +8,17 @@
 //! A tile is sixteen rows of 32 numbers of the left side, or sixteen pairs of rows of a panel; its values lie together,
 //! and so do the parts of a tile.
 
+mod matrix;
+
+pub use matrix::{Columns, MatrixRows, pack};
+
 use std::ops::Range;
 
-use rayon::prelude::*;
-
-use super::panels::{Finish, LANES, Panels, activate, share};
 use crate::{
-    Activation, ConvShape,
+    Activation,
+    channels_last::{Finish, LANES, panels::activate},
     scratch::Scratch,
-    simd::{Simd, TILE, Work, fast_pairs, unrolled},
+    simd::{Simd, TILE, Work, unrolled},
 };
 
 /// Numbers along a tile's row.
@@ -61,108 +63,31 @@ impl Left for Rows<'_> {
     }
 }
 
-/// A map in parts: `[pixel][step][part][pairs]`. Its channels fill whole steps.
-pub struct SplitMap {
-    lines: Scratch,
-    steps: usize,
-    parts: usize,
+/// The right side, `[inner, outer]`: `[panel][step][part][pair of rows][lane]`, panels of sixteen columns, an even
+/// number of them, filled with zeros.
+#[derive(Clone, Copy)]
+pub struct Right<'a> {
+    pub data: &'a [f32],
+    pub inner: usize,
+    pub outer: usize,
+    pub parts: usize,
 }
 
-impl SplitMap {
-    /// Whether a map of so many channels can be one.
-    pub fn suits(channels: usize) -> bool {
-        channels.is_multiple_of(DEPTH)
-    }
-
-    pub fn new(map: &[f32], channels: usize, parts: usize) -> Self {
-        assert!(Self::suits(channels), "{channels} channels fill no whole steps");
-        let steps = channels / DEPTH;
-        let pixels = map.len() / channels;
-        let mut lines = Scratch::new(pixels * steps * parts * LANES);
-        let block = share(pixels, 256);
-        let to = lines.par_chunks_mut((block * steps * parts * LANES).max(1));
-        to.zip(map.par_chunks((block * channels).max(1)))
-            .for_each(|(to, map)| fast_pairs(Split { map, parts, to }));
-        Self { lines, steps, parts }
-    }
-
-    /// A step of a pixel.
-    fn line(&self, pixel: usize, step: usize) -> &[f32] {
-        &self.lines[(pixel * self.steps + step) * self.parts * LANES..][..self.parts * LANES]
+impl<'a> Right<'a> {
+    fn tiles(self, panel: usize, steps: Range<usize>) -> &'a [f32] {
+        let step = self.parts * TILE;
+        &self.data[(panel * self.inner.div_ceil(DEPTH) + steps.start) * step..][..steps.len() * step]
     }
 }
 
-struct Split<'a> {
-    map: &'a [f32],
-    parts: usize,
-    to: &'a mut [f32],
-}
-
-impl Work for Split<'_> {
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        for (values, to) in self.map.chunks_exact(DEPTH).zip(self.to.chunks_exact_mut(self.parts * LANES)) {
-            match to.as_chunks_mut::<LANES>().0 {
-                [rounded, rest] => S::split_pairs(values, rounded, rest),
-                _ => S::round_pairs(values, to),
-            }
-        }
-    }
-}
-
-/// Windows of a convolution, `[kernel, kernel, from]` each, one for each output pixel from `first` on.
-pub struct Windows<'a> {
-    pub shape: &'a ConvShape,
-    pub map: &'a SplitMap,
-    pub first: usize,
-}
-
-impl Windows<'_> {
-    /// The pixel under a tap, if there is one.
-    #[inline(always)]
-    fn pixel(&self, output: usize, tap: usize) -> Option<usize> {
-        let &ConvShape { height, width, kernel, stride, dilation, padding, .. } = self.shape;
-        let (out_width, out_plane) = (self.shape.out_width(), self.shape.out_plane());
-        let (image, place) = (output / out_plane, output % out_plane);
-        let along = |at: usize, tap: usize, side: usize| {
-            (at * stride + tap * dilation).checked_sub(padding).filter(|&at| at < side)
-        };
-        let y = along(place / out_width, tap / kernel, height)?;
-        let x = along(place % out_width, tap % kernel, width)?;
-        Some((image * height + y) * width + x)
-    }
-}
-
-impl Left for Windows<'_> {
-    #[inline(always)]
-    fn fill<S: Simd>(&self, first: usize, rows: usize, steps: Range<usize>, parts: usize, to: &mut [f32]) {
-        let own = self.map.steps;
-        for tap in steps.start / own..steps.end.div_ceil(own) {
-            let here = steps.start.max(tap * own)..steps.end.min((tap + 1) * own);
-            let to = &mut to[(here.start - steps.start) * parts * TILE..][..here.len() * parts * TILE];
-            for row in 0..rows {
-                let pixel = self.pixel(self.first + first + row, tap);
-                for (step, to) in (here.start - tap * own..).zip(to.chunks_exact_mut(parts * TILE)) {
-                    let line = pixel.map(|pixel| self.map.line(pixel, step));
-                    for part in 0..parts {
-                        let to = &mut to[part * TILE + row * LANES..][..LANES];
-                        match line {
-                            Some(line) => to.copy_from_slice(&line[part * LANES..][..LANES]),
-                            None => to.fill(0.0),
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// One thread's product with a matrix of tiles.
+/// One thread's product.
 pub struct Tiled<'a, L> {
     pub left: L,
     pub rows: usize,
-    pub right: &'a Panels,
+    pub right: Right<'a>,
     pub finish: Finish<'a>,
+    /// Whether sums are added to what is there.
+    pub accumulate: bool,
     pub out: &'a mut [f32],
     pub stride: usize,
 }
@@ -170,7 +95,7 @@ pub struct Tiled<'a, L> {
 impl<L: Left> Work for Tiled<'_, L> {
     #[inline(always)]
     fn run<S: Simd>(mut self) {
-        let parts = self.right.tile_parts().expect("a matrix of tiles");
+        let parts = self.right.parts;
         let steps = self.right.inner.div_ceil(DEPTH);
         let panel_pairs = self.right.outer.div_ceil(2 * LANES);
         let blocks = self.rows.div_ceil(2 * LANES);
@@ -211,7 +136,7 @@ impl<L> Tiled<'_, L> {
     /// Writes four tiles of sums: rows from `first` on, and two panels.
     #[inline(always)]
     fn finish<S: Simd>(&mut self, sums: &[f32; 4 * TILE], first: usize, panel: usize) {
-        let Self { finish, right, stride, .. } = *self;
+        let Self { finish, right, accumulate, stride, .. } = *self;
         let lines = sums.as_chunks::<LANES>().0;
         for p in 0..2 {
             let column = (panel + p) * LANES;
@@ -229,6 +154,9 @@ impl<L> Tiled<'_, L> {
                 let place = (first + row) * stride + column;
                 if let Some(add) = finish.add {
                     sums[0][0] = S::add(sums[0][0], S::load_first(&add[place..place + width], width));
+                }
+                if accumulate {
+                    sums[0][0] = S::add(sums[0][0], S::load_first(&self.out[place..place + width], width));
                 }
                 activate!(S, finish.activation, sums, 1, 1);
                 S::store_first(sums[0][0], &mut self.out[place..place + width], width);
