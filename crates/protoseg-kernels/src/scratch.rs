@@ -9,10 +9,15 @@ use std::{
 /// Buffers that wait for their next use.
 static IDLE: Mutex<Vec<Vec<f32>>> = Mutex::new(Vec::new());
 
-/// Most that wait: a convolution in training holds three at a time, layers that are joined in use three per thread.
+/// Most that wait: a convolution in training holds three at a time, layers that are joined in use three per thread,
+/// products by tiles two more.
 fn kept() -> usize {
-    3 * rayon::current_num_threads().max(1)
+    6 * rayon::current_num_threads().max(1)
 }
+
+/// A buffer is not used for what would leave most of it idle, unless it is small.
+const MOST_TIMES: usize = 4;
+const SMALL: usize = 1 << 14;
 
 /// Values of a line of the caches.
 const LINE: usize = 16;
@@ -26,18 +31,14 @@ pub struct Scratch {
 
 impl Scratch {
     pub fn new(len: usize) -> Self {
+        let needed = len + LINE;
         let mut idle = IDLE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // The smallest that is large enough, else the largest, which is let go for a larger one.
-        idle.sort_by_key(Vec::len);
-        let fitting = idle.iter().position(|values| values.len() >= len + LINE);
-        let values = match fitting {
-            Some(index) => idle.remove(index),
-            None => {
-                drop(idle.pop());
-                drop(idle);
-                vec![0.0; len + LINE]
-            }
-        };
+        let fits = needed..=MOST_TIMES * needed.max(SMALL);
+        let fitting = idle.iter().enumerate().filter(|(_, values)| fits.contains(&values.len()));
+        let smallest = fitting.min_by_key(|(_, values)| values.len()).map(|(index, _)| index);
+        let values = smallest.map(|index| idle.remove(index));
+        drop(idle);
+        let values = values.unwrap_or_else(|| vec![0.0; needed]);
         // An address that cannot be aligned, of which Rust leaves the possibility, is taken as it is.
         let start = values.as_ptr().align_offset(LINE * size_of::<f32>());
         Self { start: if start < LINE { start } else { 0 }, values, len }
@@ -47,9 +48,11 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let mut idle = IDLE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if idle.len() < kept() {
-            idle.push(std::mem::take(&mut self.values));
-        }
+        idle.push(std::mem::take(&mut self.values));
+        // The one that waited longest has the least chance of being used again.
+        let unused = (idle.len() > kept()).then(|| idle.remove(0));
+        drop(idle);
+        drop(unused);
     }
 }
 

@@ -1,4 +1,7 @@
-//! Windows of a convolution in tiles. The map is split into its parts once, however many windows see a pixel.
+//! Windows of a convolution by tiles, on the map as it lies.
+//!
+//! The map is split into its parts once, with zeros around it. The values of sixteen neighbouring outputs under one tap
+//! are then sixteen rows at the same distance, which is what a tile is filled from: nothing is copied.
 
 use std::ops::Range;
 
@@ -8,116 +11,204 @@ use super::panels::{Finish, LANES, Panels, share};
 use crate::{
     ConvShape,
     scratch::Scratch,
-    simd::{Simd, TILE, Work, fast_pairs},
-    tiles::{DEPTH, Left, ROWS, Tiled},
+    simd::{LeftTiles, Simd, TILE, Work, fast_pairs},
+    tiles::{DEPTH, Result, Right, STEPS},
 };
 
-/// The convolution of a map of whole steps of channels with a matrix of tiles, `[kernel * kernel * from, to]`.
-pub fn run(shape: &ConvShape, input: &[f32], right: &Panels, finish: Finish, out: &mut [f32], stride: usize) {
-    let right = right.tiles().expect("a matrix of tiles");
-    let map = &SplitMap::new(input, shape.from, right.parts);
-    let pixels = shape.batch * shape.out_plane();
-    let block = share(pixels, ROWS);
-    out.par_chunks_mut((block * stride).max(1)).enumerate().for_each(|(index, out)| {
-        let first = index * block;
-        let rows = block.min(pixels - first);
-        let finish = Finish { add: finish.add.map(|add| &add[first * stride..]), ..finish };
-        let left = Windows { shape, map, first };
-        fast_pairs(Tiled { left, rows, right, finish, accumulate: false, out, stride });
-    });
-}
+/// Blocks of sixteen outputs of a task, and of one whose weights no cache holds.
+const BLOCKS: usize = 8;
+const MANY_BLOCKS: usize = 16;
+/// Bytes of weights that a cache holds.
+const CACHED: usize = 8 << 20;
 
 /// Whether the channels fill whole steps.
 pub fn suits(shape: &ConvShape) -> bool {
     shape.groups == 1 && shape.from.is_multiple_of(DEPTH)
 }
 
-/// A map in parts: `[pixel][step][part][pairs]`. Its channels fill whole steps.
-struct SplitMap {
-    lines: Scratch,
-    steps: usize,
-    parts: usize,
+/// The convolution of a map of whole steps of channels with a matrix of tiles, `[kernel * kernel * from, to]`.
+pub fn run(
+    shape: &ConvShape,
+    input: &[f32],
+    weight: &Panels,
+    finish: Finish,
+    out: &mut [f32],
+    stride: usize,
+) {
+    let right = weight.tiles().expect("a matrix of tiles");
+    let map = &SplitMap::new(shape, input, right.parts);
+    let steps = &map.steps();
+    let (lines, width) = (shape.batch * shape.out_height(), shape.out_width());
+    let blocks = if weight.bytes() > CACHED { MANY_BLOCKS } else { BLOCKS };
+    let rows = share(lines, (blocks / width.div_ceil(LANES)).max(1));
+    out.par_chunks_mut((rows * width * stride).max(1)).enumerate().for_each(|(index, out)| {
+        let first = index * rows;
+        let finish = Finish { add: finish.add.map(|add| &add[first * width * stride..]), ..finish };
+        let lines = first..lines.min(first + rows);
+        fast_pairs(Task { map, steps, right, lines, finish, out, stride });
+    });
 }
 
-impl SplitMap {
-    fn new(map: &[f32], channels: usize, parts: usize) -> Self {
-        let steps = channels / DEPTH;
-        let pixels = map.len() / channels;
-        let mut lines = Scratch::new(pixels * steps * parts * LANES);
-        let block = share(pixels, 256);
-        let to = lines.par_chunks_mut((block * steps * parts * LANES).max(1));
-        to.zip(map.par_chunks((block * channels).max(1)))
-            .for_each(|(to, map)| fast_pairs(Split { map, parts, to }));
-        Self { lines, steps, parts }
+/// A map in parts, with zeros around it: `[image][row][pixel][step][part][pairs]`, a line of the caches after each pixel,
+/// so that neighbours do not compete for the same place in a cache.
+struct SplitMap<'a> {
+    shape: &'a ConvShape,
+    parts: usize,
+    values: Scratch,
+}
+
+impl<'a> SplitMap<'a> {
+    fn new(shape: &'a ConvShape, input: &[f32], parts: usize) -> Self {
+        let mut map = Self { shape, parts, values: Scratch::new(0) };
+        // Tiles of the last outputs reach beyond the map.
+        let beyond = LANES * shape.stride + shape.dilation * shape.kernel;
+        map.values = Scratch::new((shape.batch * map.height() * map.width() + beyond) * map.pixel());
+        let &ConvShape { height, padding, .. } = shape;
+        let (line, pixel) = (map.width() * map.pixel(), map.pixel());
+        let (rows, beyond) =
+            map.values.split_at_mut(shape.batch * (height + padding + shape.padding_after) * line);
+        beyond.fill(0.0);
+        let whole = height + padding + shape.padding_after;
+        rows.par_chunks_mut(line).enumerate().for_each(|(row, to)| {
+            let y = (row % whole).checked_sub(padding).filter(|&y| y < height);
+            let from = y.map(|y| {
+                let row_len = shape.width * shape.from;
+                &input[(row / whole * height + y) * row_len..][..row_len]
+            });
+            fast_pairs(SplitRow { from, shape, pixel, parts, to });
+        });
+        map
     }
 
-    /// A step of a pixel.
-    fn line(&self, pixel: usize, step: usize) -> &[f32] {
-        &self.lines[(pixel * self.steps + step) * self.parts * LANES..][..self.parts * LANES]
+    fn height(&self) -> usize {
+        self.shape.height + self.shape.padding + self.shape.padding_after
+    }
+
+    fn width(&self) -> usize {
+        self.shape.width + self.shape.padding + self.shape.padding_after
+    }
+
+    /// From a pixel to the next.
+    fn pixel(&self) -> usize {
+        (self.shape.from / DEPTH * self.parts + 1) * LANES
+    }
+
+    /// Where each step of a window lies, from the window's first pixel.
+    fn steps(&self) -> Vec<usize> {
+        let &ConvShape { kernel, dilation, from, .. } = self.shape;
+        let taps = (0..kernel * kernel).map(|tap| (tap / kernel * self.width() + tap % kernel) * dilation);
+        taps.flat_map(|pixel| {
+            let step = self.parts * LANES;
+            (0..from / DEPTH).map(move |part| (pixel, part * step))
+        })
+        .map(|(pixel, within)| pixel * self.pixel() + within)
+        .collect()
+    }
+
+    /// The first pixel of the window of an output; `line` is counted over all images.
+    #[inline(always)]
+    fn window(&self, line: usize, x: usize) -> usize {
+        let out_height = self.shape.out_height();
+        let (image, y) = (line / out_height, line % out_height);
+        let row = image * self.height() + y * self.shape.stride;
+        (row * self.width() + x * self.shape.stride) * self.pixel()
     }
 }
 
-struct Split<'a> {
-    map: &'a [f32],
+/// A row of the map, or of zeros.
+struct SplitRow<'a, 'b> {
+    from: Option<&'a [f32]>,
+    shape: &'a ConvShape,
+    pixel: usize,
     parts: usize,
-    to: &'a mut [f32],
+    to: &'b mut [f32],
 }
 
-impl Work for Split<'_> {
+impl Work for SplitRow<'_, '_> {
     #[inline(always)]
     fn run<S: Simd>(self) {
-        for (values, to) in self.map.chunks_exact(DEPTH).zip(self.to.chunks_exact_mut(self.parts * LANES)) {
-            match to.as_chunks_mut::<LANES>().0 {
-                [rounded, rest] => S::split_pairs(values, rounded, rest),
-                _ => S::round_pairs(values, to),
+        let Self { from, shape, pixel, parts, to } = self;
+        let Some(from) = from else { return to.fill(0.0) };
+        let (before, rest) = to.split_at_mut(shape.padding * pixel);
+        let (inside, after) = rest.split_at_mut(shape.width * pixel);
+        before.fill(0.0);
+        after.fill(0.0);
+        for (values, to) in from.chunks_exact(shape.from).zip(inside.chunks_exact_mut(pixel)) {
+            for (values, to) in values.chunks_exact(DEPTH).zip(to.chunks_exact_mut(parts * LANES)) {
+                match to.as_chunks_mut::<LANES>().0 {
+                    [rounded, rest] => S::split_pairs(values, rounded, rest),
+                    _ => S::round_pairs(values, to),
+                }
             }
         }
     }
 }
 
-/// Windows of a convolution, `[kernel, kernel, from]` each, one for each output pixel from `first` on.
-struct Windows<'a> {
-    shape: &'a ConvShape,
-    map: &'a SplitMap,
-    first: usize,
+/// Some lines of outputs.
+struct Task<'a, 'b> {
+    map: &'a SplitMap<'a>,
+    steps: &'a [usize],
+    right: Right<'a>,
+    /// Counted over all images.
+    lines: Range<usize>,
+    finish: Finish<'a>,
+    out: &'b mut [f32],
+    stride: usize,
 }
 
-impl Windows<'_> {
-    /// The pixel under a tap, if there is one.
+impl Work for Task<'_, '_> {
     #[inline(always)]
-    fn pixel(&self, output: usize, tap: usize) -> Option<usize> {
-        let &ConvShape { height, width, kernel, stride, dilation, padding, .. } = self.shape;
-        let (out_width, out_plane) = (self.shape.out_width(), self.shape.out_plane());
-        let (image, place) = (output / out_plane, output % out_plane);
-        let along = |at: usize, tap: usize, side: usize| {
-            (at * stride + tap * dilation).checked_sub(padding).filter(|&at| at < side)
+    fn run<S: Simd>(self) {
+        let Self { map, steps, right, lines, finish, out, stride } = self;
+        let width = map.shape.out_width();
+        let line_blocks = width.div_ceil(LANES);
+        let count = lines.len() * line_blocks;
+        let block_pairs = count.div_ceil(2);
+        // The line and the first output of a block; the last one may be there twice.
+        let block = |index: usize| {
+            let index = index.min(count - 1);
+            (lines.start + index / line_blocks, index % line_blocks * LANES)
         };
-        let y = along(place / out_width, tap / kernel, height)?;
-        let x = along(place % out_width, tap % kernel, width)?;
-        Some((image * height + y) * width + x)
-    }
-}
-
-impl Left for Windows<'_> {
-    #[inline(always)]
-    fn fill<S: Simd>(&self, first: usize, rows: usize, steps: Range<usize>, parts: usize, to: &mut [f32]) {
-        let own = self.map.steps;
-        for tap in steps.start / own..steps.end.div_ceil(own) {
-            let here = steps.start.max(tap * own)..steps.end.min((tap + 1) * own);
-            let to = &mut to[(here.start - steps.start) * parts * TILE..][..here.len() * parts * TILE];
-            for row in 0..rows {
-                let pixel = self.pixel(self.first + first + row, tap);
-                for (step, to) in (here.start - tap * own..).zip(to.chunks_exact_mut(parts * TILE)) {
-                    let line = pixel.map(|pixel| self.map.line(pixel, step));
-                    for part in 0..parts {
-                        let to = &mut to[part * TILE + row * LANES..][..LANES];
-                        match line {
-                            Some(line) => to.copy_from_slice(&line[part * LANES..][..LANES]),
-                            None => to.fill(0.0),
-                        }
+        let panel_pairs = right.outer.div_ceil(2 * LANES);
+        let waiting = if steps.len() > STEPS { panel_pairs * block_pairs } else { 1 };
+        let mut sums = Scratch::new(waiting * 4 * TILE);
+        S::open_tiles();
+        for start in (0..steps.len()).step_by(STEPS) {
+            let now = start..steps.len().min(start + STEPS);
+            for panels in 0..panel_pairs {
+                let tiles = right.panels(panels, &now);
+                for pair in 0..block_pairs {
+                    let (first, second) = (block(2 * pair), block(2 * pair + 1));
+                    let left = LeftTiles {
+                        values: &map.values,
+                        starts: [map.window(first.0, first.1), map.window(second.0, second.1)],
+                        steps: &steps[now.clone()],
+                        row: map.shape.stride * map.pixel(),
+                        part: LANES,
+                    };
+                    let at = if waiting > 1 { panels * block_pairs + pair } else { 0 };
+                    let sums: &mut [f32; 4 * TILE] =
+                        sums[at * 4 * TILE..].first_chunk_mut().expect("four tiles of sums");
+                    S::multiply_tiles(&left, tiles, right.parts, sums, start > 0);
+                    if now.end < steps.len() {
+                        continue;
+                    }
+                    for (index, sums) in (2 * pair..count).zip(sums.as_chunks().0) {
+                        let (line, x) = block(index);
+                        let place = ((line - lines.start) * width + x) * stride;
+                        let result = Result {
+                            outer: right.outer,
+                            rows: LANES.min(width - x),
+                            finish: Finish { add: finish.add.map(|add| &add[place..]), ..finish },
+                            accumulate: false,
+                            out: &mut out[place..],
+                            stride,
+                        };
+                        result.write::<S>(sums, panels);
                     }
                 }
             }
         }
+        S::close_tiles();
     }
 }

@@ -101,28 +101,57 @@ pub trait Simd {
     fn close_tiles() {}
 
     /// The products of two blocks of rows with two panels, `sums[block][panel][row][column]`, added to what is there
-    /// or not. Sides are tiles of pairs, `[step][part]`, rows of `a` and lines of panels in `b`. Of two parts, all products
-    /// are summed but that of both second parts.
+    /// or not. Panels are tiles of lines of pairs, `[step][part]`. Of two parts, all products are summed but that of both
+    /// second parts.
     #[inline(always)]
     fn multiply_tiles(
-        a: [&[f32]; 2],
-        b: [&[f32]; 2],
+        left: &LeftTiles,
+        right: [&[f32]; 2],
         parts: usize,
         sums: &mut [f32; 4 * TILE],
         accumulate: bool,
     ) {
-        multiply_tiles_by_vectors::<Self>(a, b, parts, sums, accumulate);
+        multiply_tiles_by_vectors::<Self>(left, right, parts, sums, accumulate);
     }
 }
 
 /// Pairs in a tile.
 pub const TILE: usize = LANES * LANES;
 
+/// Where the tiles of two blocks of sixteen rows lie.
+pub struct LeftTiles<'a> {
+    pub values: &'a [f32],
+    /// Where the blocks begin.
+    pub starts: [usize; 2],
+    /// Where the steps lie, from a block's beginning.
+    pub steps: &'a [usize],
+    /// From a row to the next.
+    pub row: usize,
+    /// From a part to the next: [`TILE`] or [`LANES`].
+    pub part: usize,
+}
+
+impl LeftTiles<'_> {
+    /// All that is read exists.
+    #[inline(always)]
+    fn check(&self, parts: usize) {
+        let first = self.starts[0].max(self.starts[1]);
+        let furthest = self.steps.iter().fold(0, |furthest, &step| furthest.max(step));
+        let last = furthest + (parts - 1) * self.part + (LANES - 1) * self.row + LANES;
+        assert!(first + last <= self.values.len(), "{first} and {last} of {} values", self.values.len());
+    }
+
+    fn line(&self, block: usize, step: usize, part: usize, row: usize) -> &[f32; LANES] {
+        let place = self.starts[block] + step + part * self.part + row * self.row;
+        self.values[place..].first_chunk().expect("a line of a tile")
+    }
+}
+
 /// What [`Simd::multiply_tiles`] says, where there are no instructions for it.
 #[inline(always)]
 fn multiply_tiles_by_vectors<S: Simd + ?Sized>(
-    a: [&[f32]; 2],
-    b: [&[f32]; 2],
+    left: &LeftTiles,
+    right: [&[f32]; 2],
     parts: usize,
     sums: &mut [f32; 4 * TILE],
     accumulate: bool,
@@ -131,13 +160,14 @@ fn multiply_tiles_by_vectors<S: Simd + ?Sized>(
         sums.fill(0.0);
     }
     for (index, sums) in sums.as_chunks_mut::<TILE>().0.iter_mut().enumerate() {
-        let steps = a[index / 2].chunks_exact(parts * TILE).zip(b[index % 2].chunks_exact(parts * TILE));
-        for (a, b) in steps {
-            for (of_a, of_b) in [(0, 0), (1, 0), (0, 1)].into_iter().take(if parts == 1 { 1 } else { 3 }) {
-                let (a, b) = (&a[of_a * TILE..][..TILE], b[of_b * TILE..].as_chunks::<LANES>().0);
-                for (pairs, sums) in a.as_chunks::<LANES>().0.iter().zip(sums.as_chunks_mut::<LANES>().0) {
+        for (&step, tiles) in left.steps.iter().zip(right[index % 2].chunks_exact(parts * TILE)) {
+            for (of_left, of_right) in
+                [(0, 0), (1, 0), (0, 1)].into_iter().take(if parts == 1 { 1 } else { 3 })
+            {
+                let lines = tiles[of_right * TILE..].as_chunks::<LANES>().0;
+                for (row, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
                     let mut sum = S::load(sums);
-                    for (&pair, line) in pairs.iter().zip(b) {
+                    for (&pair, line) in left.line(index / 2, step, of_left, row).iter().zip(lines) {
                         sum = S::dot_pairs(S::splat(pair), S::load(line), sum);
                     }
                     S::store(sum, sums);

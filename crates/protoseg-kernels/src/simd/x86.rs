@@ -5,7 +5,7 @@
 
 use std::{arch::x86_64::*, mem::transmute};
 
-use super::{LANES, Simd, TILE, Work, amx, amx::has_tiles, multiply_tiles_by_vectors};
+use super::{LANES, LeftTiles, Simd, TILE, Work, amx, amx::has_tiles, multiply_tiles_by_vectors};
 
 #[target_feature(enable = "avx2,fma")]
 pub fn with_avx2(work: impl Work) {
@@ -144,6 +144,17 @@ impl<const PAIRS: bool> Avx512<PAIRS> {
     fn mask(count: usize) -> __mmask16 {
         ((1u32 << count) - 1) as __mmask16
     }
+
+    /// Both halves of 32 bfloat16 numbers in single precision.
+    #[inline(always)]
+    fn widen(both: __m512i) -> (__m512i, __m512i) {
+        // SAFETY: see the module.
+        unsafe {
+            let low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(both));
+            let high = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64::<1>(both));
+            (_mm512_slli_epi32::<16>(low), _mm512_slli_epi32::<16>(high))
+        }
+    }
 }
 
 impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
@@ -239,9 +250,9 @@ impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
         // SAFETY: see the module; all transmuted registers are of the same size.
         unsafe {
             let both = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low));
-            let widened = |half| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(half)));
-            let low_rest = _mm512_sub_ps(low, widened(_mm512_castsi512_si256(both)));
-            let high_rest = _mm512_sub_ps(high, widened(_mm512_extracti64x4_epi64::<1>(both)));
+            let (low_rounded, high_rounded) = Self::widen(both);
+            let low_rest = _mm512_sub_ps(low, _mm512_castsi512_ps(low_rounded));
+            let high_rest = _mm512_sub_ps(high, _mm512_castsi512_ps(high_rounded));
             let left = transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(high_rest, low_rest));
             Self::store(_mm512_castsi512_ps(both), rounded);
             Self::store(left, rest);
@@ -251,45 +262,50 @@ impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
     #[inline(always)]
     fn pair_lines(rows: [&[f32]; 2], rounded: &mut [f32; LANES], rest: &mut [f32; LANES]) {
         assert!(PAIRS, "instructions that were not asked for");
-        let [first, second] = rows.map(|row| Self::load_first(row, row.len()));
+        let first = Self::load_first(rows[0], rows[0].len());
+        let second = Self::load_first(rows[1], rows[1].len());
         // SAFETY: see the module; all transmuted registers are of the same size.
         unsafe {
-            let halves = |first, second| {
-                let both = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first));
-                let high = |half| _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(half));
-                [high(_mm512_castsi512_si256(both)), high(_mm512_extracti64x4_epi64::<1>(both))]
-            };
-            let pairs = |[first, second]: [__m512i; 2]| {
-                _mm512_castsi512_ps(_mm512_or_si512(_mm512_srli_epi32::<16>(first), second))
-            };
-            let both = halves(first, second);
-            let left = [(first, both[0]), (second, both[1])]
-                .map(|(value, rounded)| _mm512_sub_ps(value, _mm512_castsi512_ps(rounded)));
-            Self::store(pairs(both), rounded);
-            Self::store(pairs(halves(left[0], left[1])), rest);
+            let (low, high) = Self::widen(transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first)));
+            let first_rest = _mm512_sub_ps(first, _mm512_castsi512_ps(low));
+            let second_rest = _mm512_sub_ps(second, _mm512_castsi512_ps(high));
+            let left = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second_rest, first_rest));
+            let (low_left, high_left) = Self::widen(left);
+            let pairs = _mm512_or_si512(_mm512_srli_epi32::<16>(low), high);
+            let pairs_left = _mm512_or_si512(_mm512_srli_epi32::<16>(low_left), high_left);
+            Self::store(_mm512_castsi512_ps(pairs), rounded);
+            Self::store(_mm512_castsi512_ps(pairs_left), rest);
         }
     }
 
+    // Loops, not closures: a closure would not be compiled for these instructions.
     #[inline(always)]
     fn turn_tile(tile: &mut [f32; TILE]) {
         let lines = tile.as_chunks_mut::<LANES>().0;
         // SAFETY: see the module.
         unsafe {
-            let rows: [__m512; LANES] = std::array::from_fn(|row| Self::load(&lines[row]));
+            let mut rows = [_mm512_setzero_ps(); LANES];
+            for row in 0..LANES {
+                rows[row] = Self::load(&lines[row]);
+            }
             // Pairs of rows, then of pairs, within quarters of registers; then the quarters.
-            let twos: [__m512; LANES] = std::array::from_fn(|i| {
-                let (a, b) = (rows[i / 2 * 2], rows[i / 2 * 2 + 1]);
-                if i % 2 == 0 { _mm512_unpacklo_ps(a, b) } else { _mm512_unpackhi_ps(a, b) }
-            });
-            let fours: [__m512; LANES] = std::array::from_fn(|i| {
-                let (block, column) = (i / 4 * 4, i % 4);
-                let (a, b) = (twos[block + column / 2], twos[block + 2 + column / 2]);
-                let (a, b) = (_mm512_castps_pd(a), _mm512_castps_pd(b));
-                let both = if column % 2 == 0 { _mm512_unpacklo_pd(a, b) } else { _mm512_unpackhi_pd(a, b) };
-                _mm512_castpd_ps(both)
-            });
+            let mut twos = rows;
+            for i in 0..LANES / 2 {
+                twos[2 * i] = _mm512_unpacklo_ps(rows[2 * i], rows[2 * i + 1]);
+                twos[2 * i + 1] = _mm512_unpackhi_ps(rows[2 * i], rows[2 * i + 1]);
+            }
+            let mut fours = rows;
+            for block in 0..4 {
+                for half in 0..2 {
+                    let a = _mm512_castps_pd(twos[4 * block + half]);
+                    let b = _mm512_castps_pd(twos[4 * block + 2 + half]);
+                    fours[4 * block + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+                    fours[4 * block + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+                }
+            }
             for column in 0..4 {
-                let [a, b, c, d] = std::array::from_fn(|block| fours[4 * block + column]);
+                let (a, b) = (fours[column], fours[4 + column]);
+                let (c, d) = (fours[8 + column], fours[12 + column]);
                 let (ab, ab_high) = (_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xee>(a, b));
                 let (cd, cd_high) = (_mm512_shuffle_f32x4::<0x44>(c, d), _mm512_shuffle_f32x4::<0xee>(c, d));
                 Self::store(_mm512_shuffle_f32x4::<0x88>(ab, cd), &mut lines[column]);
@@ -316,16 +332,16 @@ impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
 
     #[inline(always)]
     fn multiply_tiles(
-        a: [&[f32]; 2],
-        b: [&[f32]; 2],
+        left: &LeftTiles,
+        right: [&[f32]; 2],
         parts: usize,
         sums: &mut [f32; 4 * TILE],
         accumulate: bool,
     ) {
         if has_tiles() {
-            amx::multiply(a, b, parts, sums, accumulate);
+            amx::multiply(left, right, parts, sums, accumulate);
         } else {
-            multiply_tiles_by_vectors::<Self>(a, b, parts, sums, accumulate);
+            multiply_tiles_by_vectors::<Self>(left, right, parts, sums, accumulate);
         }
     }
 }

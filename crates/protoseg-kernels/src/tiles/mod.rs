@@ -18,13 +18,13 @@ use crate::{
     Activation,
     channels_last::{Finish, LANES, panels::activate},
     scratch::Scratch,
-    simd::{Simd, TILE, Work, unrolled},
+    simd::{LeftTiles, Simd, TILE, Work, unrolled},
 };
 
 /// Numbers along a tile's row.
 pub const DEPTH: usize = 32;
 /// Steps whose tiles of the left side are kept at a time: with [`ROWS`] rows 512 KiB, a part of the second cache.
-const STEPS: usize = 32;
+pub const STEPS: usize = 32;
 /// Most rows of a task. The right side is fetched once for all of them.
 pub const ROWS: usize = 128;
 
@@ -74,9 +74,13 @@ pub struct Right<'a> {
 }
 
 impl<'a> Right<'a> {
-    fn tiles(self, panel: usize, steps: Range<usize>) -> &'a [f32] {
+    /// Steps of two panels.
+    #[inline(always)]
+    pub fn panels(self, pair: usize, steps: &Range<usize>) -> [&'a [f32]; 2] {
         let step = self.parts * TILE;
-        &self.data[(panel * self.inner.div_ceil(DEPTH) + steps.start) * step..][..steps.len() * step]
+        let first = (2 * pair * self.inner.div_ceil(DEPTH) + steps.start) * step;
+        let second = first + self.inner.div_ceil(DEPTH) * step;
+        [&self.data[first..][..steps.len() * step], &self.data[second..][..steps.len() * step]]
     }
 }
 
@@ -105,25 +109,33 @@ impl<L: Left> Work for Tiled<'_, L> {
         let waiting = if steps > STEPS { panel_pairs * blocks } else { 1 };
         let mut sums = Scratch::new(waiting * 4 * TILE);
         S::open_tiles();
+        let places: [usize; STEPS] = std::array::from_fn(|step| step * tiles);
         // A product of no depth still has a bias.
         for start in (0..steps.max(1)).step_by(STEPS) {
-            let end = steps.min(start + STEPS);
-            let depth = (end - start) * tiles;
+            let now = start..steps.min(start + STEPS);
+            let depth = now.len() * tiles;
             for block in 0..2 * blocks {
                 let first = block * LANES;
                 let rows = LANES.min(self.rows.saturating_sub(first));
                 let to = &mut left[block * depth..][..depth];
-                self.left.fill::<S>(first, rows, start..end, parts, to);
+                self.left.fill::<S>(first, rows, now.clone(), parts, to);
             }
             for pair in 0..panel_pairs {
-                let right = [2 * pair, 2 * pair + 1].map(|panel| self.right.tiles(panel, start..end));
+                let right = self.right.panels(pair, &now);
                 for block in 0..blocks {
-                    let left = [2 * block, 2 * block + 1].map(|block| &left[block * depth..][..depth]);
+                    let starts = [2 * block * depth, (2 * block + 1) * depth];
+                    let left = LeftTiles {
+                        values: &left,
+                        starts,
+                        steps: &places[..now.len()],
+                        row: LANES,
+                        part: TILE,
+                    };
                     let at = if waiting > 1 { pair * blocks + block } else { 0 };
                     let sums = sums[at * 4 * TILE..].first_chunk_mut().expect("four tiles of sums");
-                    S::multiply_tiles(left, right, parts, sums, start > 0);
-                    if end == steps {
-                        self.finish::<S>(sums, 2 * block * LANES, 2 * pair);
+                    S::multiply_tiles(&left, right, parts, sums, start > 0);
+                    if now.end == steps {
+                        self.finish::<S>(sums, 2 * block * LANES, pair);
                     }
                 }
             }
@@ -135,31 +147,62 @@ impl<L: Left> Work for Tiled<'_, L> {
 impl<L> Tiled<'_, L> {
     /// Writes four tiles of sums: rows from `first` on, and two panels.
     #[inline(always)]
-    fn finish<S: Simd>(&mut self, sums: &[f32; 4 * TILE], first: usize, panel: usize) {
-        let Self { finish, right, accumulate, stride, .. } = *self;
-        let lines = sums.as_chunks::<LANES>().0;
-        for p in 0..2 {
-            let column = (panel + p) * LANES;
-            if column >= right.outer {
+    fn finish<S: Simd>(&mut self, sums: &[f32; 4 * TILE], first: usize, pair: usize) {
+        for (block, sums) in sums.as_chunks().0.iter().enumerate() {
+            let first = first + block * LANES;
+            if first < self.rows {
+                let place = first * self.stride;
+                let result = Result {
+                    outer: self.right.outer,
+                    rows: LANES.min(self.rows - first),
+                    finish: Finish { add: self.finish.add.map(|add| &add[place..]), ..self.finish },
+                    accumulate: self.accumulate,
+                    out: &mut self.out[place..],
+                    stride: self.stride,
+                };
+                result.write::<S>(sums, pair);
+            }
+        }
+    }
+}
+
+/// Up to sixteen rows of a result.
+pub struct Result<'a> {
+    /// Columns of all panels.
+    pub outer: usize,
+    pub rows: usize,
+    pub finish: Finish<'a>,
+    pub accumulate: bool,
+    pub out: &'a mut [f32],
+    pub stride: usize,
+}
+
+impl Result<'_> {
+    /// Writes the columns of two panels.
+    #[inline(always)]
+    pub fn write<S: Simd>(self, sums: &[f32; 2 * TILE], pair: usize) {
+        let Self { outer, rows, finish, accumulate, out, stride } = self;
+        for (panel, lines) in (2 * pair..).zip(sums.as_chunks::<TILE>().0) {
+            let column = panel * LANES;
+            if column >= outer {
                 break;
             }
-            let width = LANES.min(right.outer - column);
-            let bias = finish.bias.map(|bias| S::load(&bias[panel + p]));
-            for row in 0..(2 * LANES).min(self.rows - first) {
-                let line = &lines[(row / LANES * 2 + p) * LANES + row % LANES];
-                let mut sums = [[S::load(line)]];
-                if let Some(bias) = bias {
-                    sums[0][0] = S::add(sums[0][0], bias);
-                }
-                let place = (first + row) * stride + column;
+            let width = LANES.min(outer - column);
+            let bias = match finish.bias {
+                Some(bias) => S::load(&bias[panel]),
+                None => S::splat(0.0),
+            };
+            for (row, line) in lines.as_chunks::<LANES>().0.iter().enumerate().take(rows) {
+                let mut sums = [[S::add(S::load(line), bias)]];
+                let place = row * stride + column;
                 if let Some(add) = finish.add {
                     sums[0][0] = S::add(sums[0][0], S::load_first(&add[place..place + width], width));
                 }
                 if accumulate {
-                    sums[0][0] = S::add(sums[0][0], S::load_first(&self.out[place..place + width], width));
+                    sums[0][0] = S::add(sums[0][0], S::load_first(&out[place..place + width], width));
                 }
                 activate!(S, finish.activation, sums, 1, 1);
-                S::store_first(sums[0][0], &mut self.out[place..place + width], width);
+                S::store_first(sums[0][0], &mut out[place..place + width], width);
             }
         }
     }
