@@ -72,7 +72,8 @@ impl PackedConv {
         activation: Activation,
         precision: Precision,
     ) -> Self {
-        Self::with_products(shape, weight, bias, activation, Products::of(precision))
+        let inner = shape.from * shape.kernel * shape.kernel;
+        Self::with_products(shape, weight, bias, activation, Products::of(precision, inner, shape.to))
     }
 
     /// The same with such products, where it is a product.
@@ -103,8 +104,7 @@ impl PackedConv {
             Kernel::Depthwise(Depthwise::new(&shape, weight))
         } else if shape.is_pointwise() {
             Kernel::Rows(panels(shape.from, &|c, o| weight[o * shape.from + c]))
-        } else if matches!(products, Products::Tiles { .. }) && windows::suits(&shape) {
-            // Tiles leave little for Winograd's algorithm to save, and its weights need four times the memory.
+        } else if matches!(products, Products::Tiles { parts } if windows::suits(&shape, parts)) {
             Kernel::Windows(panels(taps * shape.from, &window))
         } else if crate::winograd::suits(&shape) && !fewer_taps(&shape) {
             Kernel::Winograd(Winograd::new(&shape, weight))

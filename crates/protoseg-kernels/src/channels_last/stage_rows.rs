@@ -49,11 +49,14 @@ impl StageRows {
 
     /// The same with this precision.
     pub fn with_precision(self, precision: Precision) -> Self {
-        self.with_products(Products::of(precision))
+        self.with_products(|panels| Products::of(precision, panels.inner, panels.outer))
     }
 
-    fn with_products(self, products: Products) -> Self {
-        let stage = |(panels, weights): (Panels, Vec<f32>)| (panels.with_products(products), weights);
+    fn with_products(self, products: impl Fn(&Panels) -> Products) -> Self {
+        let stage = |(panels, weights): (Panels, Vec<f32>)| {
+            let products = products(&panels);
+            (panels.with_products(products), weights)
+        };
         Self { stages: self.stages.into_iter().map(stage).collect(), ..self }
     }
 
@@ -313,7 +316,7 @@ mod tests {
                 (Products::Tiles { parts: 2 }, 1e-3),
             ];
             for (products, tolerance) in forms {
-                let rows = rows.clone().with_products(products);
+                let rows = rows.clone().with_products(|_| products);
                 let got = rows.scores(&maps);
                 prop_assert_eq!(got.len(), expected.len());
                 for (got, expected) in got.iter().zip(&expected) {
