@@ -46,8 +46,9 @@ impl Products {
         let tiles = has_tiles() && outer >= 80;
         match precision {
             Precision::Single if tiles && inner >= 192 => Self::Tiles { parts: 2 },
-            Precision::Fast if tiles && inner >= 96 => Self::Tiles { parts: 1 },
-            Precision::Fast if has_pairs() => Self::Pairs,
+            Precision::Fast if has_tiles() && inner >= 32 && outer >= 24 => Self::Tiles { parts: 1 },
+            // CPUs that have both multiply pairs more slowly than single numbers.
+            Precision::Fast if has_pairs() && !has_tiles() => Self::Pairs,
             _ => Self::Plain,
         }
     }
