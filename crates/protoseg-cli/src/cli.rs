@@ -336,7 +336,9 @@ pub enum Classes {
     protoseg predict --model model.safetensors a.jpg b.jpg -o out --write index,palette,coco --json\n  \
     protoseg predict --model model.safetensors 'photos/**/*.jpg' -o out --resume\n  \
     find photos -name '*.jpg' | protoseg predict --model model.safetensors - -o out\n  \
-    protoseg predict --model model.safetensors aerial.tif -o out --tile --abstain 0.4")]
+    protoseg predict --model model.safetensors aerial.tif -o out --tile --abstain 0.4\n  \
+    protoseg predict --pack my.pack photos -o part2 --shard 2/8\n  \
+    protoseg predict --pack my.pack --merge part1 part2 -o out")]
 pub struct Predict {
     /// Model file [default: the model in the box]
     #[arg(long, value_name = "MODEL")]
@@ -346,7 +348,7 @@ pub struct Predict {
     pub pack: Option<PathBuf>,
     /// Images, folders of images, quoted patterns ('photos/*.jpg'), .txt lists with one image per line, or - for a list
     /// on stdin. Results of earlier runs in a folder are left out
-    #[arg(value_name = "IMAGES|DIR|PATTERN|LIST", required = true)]
+    #[arg(value_name = "IMAGES|DIR|PATTERN|LIST", required_unless_present = "merge")]
     pub inputs: Vec<PathBuf>,
     /// Output folder; it gets one subfolder per kind of output
     #[arg(short, long, value_name = "DIR")]
@@ -372,12 +374,19 @@ pub struct Predict {
     /// be calibrated (`protoseg calibrate`)
     #[arg(long, value_name = "P", conflicts_with = "abstain")]
     pub precision: Option<f64>,
-    /// Multiply in 16 bits (bfloat16) where the CPU does that faster: a quarter less time with the model in the box. A few
-    /// pixels in ten thousand get another class
+    /// Multiply in 16 bits (bfloat16) where the CPU does that faster (AMX, or AVX-512 BF16). A few pixels in ten thousand
+    /// get another class
     #[arg(long)]
     pub fast: bool,
     #[command(flatten)]
     pub usage: Usage,
+    /// Predict part I of N of the images, such as 2/8: every N-th by name. Give every machine the same images and a
+    /// folder of its own
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<String>,
+    /// Predict nothing: copy the results of these folders into one. They must come from the same model, pack and options
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["inputs", "shard", "resume", "logits"])]
+    pub merge: Vec<PathBuf>,
     /// Go on with an earlier run of the same command: skip images whose results are complete
     #[arg(long)]
     pub resume: bool,

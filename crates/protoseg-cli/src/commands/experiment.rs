@@ -12,6 +12,7 @@ use protoseg::{
 };
 use serde_json::json;
 
+use super::shard::parse_shard;
 use crate::{
     cli,
     output::{self, Interrupted, experiment_watch::ExperimentWatch, quoted, table},
@@ -148,18 +149,10 @@ fn options(args: &cli::Experiment, schedule: &Schedule) -> Result<Options> {
         Some(cache) => options.features = Some(cache.clone()),
         None => {}
     }
-    options.shard = args.shard.as_deref().map(shard).transpose()?;
+    options.shard = args.shard.as_deref().map(parse_shard).transpose()?;
     options.revision = env!("PROTOSEG_REVISION").to_string();
     options.command = command(args);
     Ok(options)
-}
-
-fn shard(text: &str) -> Result<(usize, usize)> {
-    let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
-    match parts {
-        Some((part, of)) if (1..=of).contains(&part) => Ok((part, of)),
-        _ => bail!("`--shard` must be a part and a number of parts, such as `1/3`, got `{text}`"),
-    }
 }
 
 /// The command that makes the same tables, wherever it is run.

@@ -18,6 +18,7 @@ pub mod new;
 pub mod predict;
 pub mod register;
 pub mod segment;
+mod shard;
 mod support_words;
 pub mod train;
 mod usage;

@@ -2,6 +2,7 @@
 
 mod inputs;
 mod ledger;
+mod merge;
 mod page;
 mod stages;
 mod summary;
@@ -30,7 +31,10 @@ use self::{
     stages::{Failure, lock, panic_message},
     summary::{Outcome, Summary},
 };
-use super::usage::{load_model, load_pack, model_name, usage};
+use super::{
+    shard::parse_shard,
+    usage::{load_model, load_pack, model_name, usage},
+};
 use crate::{
     cli::Predict,
     output::{
@@ -54,10 +58,7 @@ pub fn run(args: &Predict) -> Result<()> {
     if !(0.0..=0.5).contains(&args.overlap) {
         bail!("`--overlap {}` is not between 0 and 0.5", args.overlap);
     }
-    let Inputs { images, n_results } = find_images(&args.inputs)?;
-    if n_results > 0 {
-        output::note(format_args!("{} of earlier runs left out", plural(n_results, "result")));
-    }
+    let Some(images) = images(args)? else { return Ok(()) };
     refuse_overlap(&images, &args.output, kinds, args.logits.as_deref())?;
     let earlier = Earlier::read(&args.output)?;
     let goes_on = args.resume && earlier.is_some();
@@ -93,9 +94,10 @@ pub fn run(args: &Predict) -> Result<()> {
     }
 
     let settings = settings(args, kinds, &model, pack.as_ref(), (&usage, abstain))?;
+    let parts = merge::collect(&args.merge, &settings)?;
     let (replaced, records) = match (earlier, args.resume) {
         (Some(earlier), true) => (None, earlier.resume(&args.output, &settings)?),
-        (earlier, _) => (earlier, Vec::new()),
+        (earlier, _) => (earlier, parts.iter().map(|part| part.record().clone()).collect()),
     };
     let (todo, kept) = split(images.clone(), records, &args.output)?;
     let job = Job {
@@ -113,6 +115,13 @@ pub fn run(args: &Predict) -> Result<()> {
     };
     let bar = Bar::new("images");
     let stop = listen(&bar)?;
+    if !parts.is_empty() {
+        job.open()?;
+        for (place, part) in parts.iter().enumerate() {
+            bar.show(place, parts.len());
+            part.copy(&args.output)?;
+        }
+    }
     let outcome = job.run(&segmenter, &bar, &stop);
     drop(bar);
     let outcome = outcome?;
@@ -128,6 +137,31 @@ pub fn run(args: &Predict) -> Result<()> {
         summary.print(args, kinds.gallery)?;
     }
     summary.finish(stop.asked())
+}
+
+/// The images of this run; none if no image falls into its part.
+fn images(args: &Predict) -> Result<Option<Vec<NamedImage>>> {
+    if !args.merge.is_empty() {
+        return Ok(Some(Vec::new()));
+    }
+    let shard = args.shard.as_deref().map(parse_shard).transpose()?;
+    let Inputs { mut images, n_results } = find_images(&args.inputs)?;
+    if n_results > 0 {
+        output::note(format_args!("{} of earlier runs left out", plural(n_results, "result")));
+    }
+    let Some((part, of)) = shard else { return Ok(Some(images)) };
+    // By name, so that machines that list files in another order agree.
+    images.sort_by(|a, b| a.name.cmp(&b.name));
+    let all = images.len();
+    let images: Vec<NamedImage> = images.into_iter().skip(part - 1).step_by(of).collect();
+    if images.is_empty() {
+        output::note(format_args!(
+            "part {part} of {of} is empty: there is nothing left of {}",
+            plural(all, "image")
+        ));
+        return Ok(None);
+    }
+    Ok(Some(images))
 }
 
 /// The confidence from which on labels are right with this share, by the model's calibration.

@@ -366,3 +366,45 @@ fn a_terminal_shows_tiles() {
     assert!(output.status.success() && Path::new(&desk.path("out/index/a.png")).exists(), "{text}");
     assert!(text.contains("a: tile 1/2"), "{text}");
 }
+
+#[test]
+fn parts_of_a_folder_are_merged_to_what_one_run_gives() {
+    let desk = desk_with(&["a.png", "b.png", "c.png", "inner/d.png", "inner/e.png"]);
+    desk.done(&format!("{PREDICT} photos -o whole --write index,overlay,gallery,coco"));
+    let write = "--write index,overlay,gallery,coco";
+    for part in 1..=3 {
+        desk.done(&format!("{PREDICT} photos -o part{part} --shard {part}/3 {write}"));
+    }
+    let counts = [1, 2, 3].map(|part| names(&summary(&desk, &format!("part{part}"))).len());
+    assert_eq!(counts, [2, 2, 1], "every image is in one part, and parts are of the same size");
+    let answer = desk.done(&format!("{PREDICT} --merge part1 part2 part3 -o all {write}"));
+    assert!(answer.contains("5 images of 3 parts -> all"), "{answer}");
+    for file in ["index/a.png", "index/inner/e.png", "overlay/inner/d.png", "coco.json"] {
+        let read = |folder: &str| fs::read(desk.path(folder).join(file)).unwrap();
+        assert_eq!(read("all"), read("whole"), "{file}");
+    }
+    assert_eq!(names(&summary(&desk, "all")), names(&summary(&desk, "whole")));
+    assert!(desk.path("all/index.html").is_file());
+    let again = desk.done(&format!("{PREDICT} photos -o all --resume {write}"));
+    assert!(again.contains("5 images done before"), "a merged folder is one like any other: {again}");
+}
+
+#[test]
+fn parts_that_do_not_belong_together_are_not_merged() {
+    let desk = desk_with(&["a.png", "b.png"]);
+    desk.done(&format!("{PREDICT} photos -o part1 --shard 1/2"));
+    desk.done(&format!("{PREDICT} photos -o part2 --shard 2/2 --abstain 0.5"));
+    let merge = |parts: &str| desk.refused(&format!("{PREDICT} --merge {parts} -o all"));
+    let error = merge("part1 part2");
+    assert!(error.contains("`part2` were made with another --abstain"), "{error}");
+    let error = merge("part1 photos");
+    assert!(error.contains("`photos` has no results"), "{error}");
+    fs::remove_file(desk.path("part1/index/a.png")).unwrap();
+    let error = merge("part1");
+    assert!(error.contains("`a` are missing in `part1`") && error.contains("--resume"), "{error}");
+    assert!(!desk.path("all").exists(), "nothing was written");
+    let error = desk.refused(&format!("{PREDICT} photos -o out --shard 3/2"));
+    assert!(error.contains("`--shard` must be a part and a number of parts"), "{error}");
+    desk.done(&format!("{PREDICT} photos -o out --shard 3/3"));
+    assert!(!desk.path("out").exists(), "an empty part is no error, and writes nothing");
+}

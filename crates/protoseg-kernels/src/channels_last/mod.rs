@@ -104,7 +104,7 @@ impl PackedConv {
             Kernel::Depthwise(Depthwise::new(&shape, weight))
         } else if shape.is_pointwise() {
             Kernel::Rows(panels(shape.from, &|c, o| weight[o * shape.from + c]))
-        } else if matches!(products, Products::Tiles { parts } if windows::suits(&shape, parts)) {
+        } else if products == Products::Tiles && windows::suits(&shape) {
             Kernel::Windows(panels(taps * shape.from, &window))
         } else if crate::winograd::suits(&shape) && !fewer_taps(&shape) {
             Kernel::Winograd(Winograd::new(&shape, weight))

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use crate::{
     Activation, Precision,
     scratch::Scratch,
-    simd::{Simd, Work, fast, fast_pairs, has_pairs, has_tiles, pair_of, prefetch, rounding_error, unrolled},
+    simd::{Simd, Work, fast, fast_pairs, has_pairs, has_tiles, pair_of, prefetch, unrolled},
     tiles::{self, Right},
 };
 
@@ -32,21 +32,17 @@ pub enum Products {
     Plain,
     /// Of numbers rounded to bfloat16, two of them in a lane.
     Pairs,
-    /// By tiles, of numbers split into so many bfloat16 parts.
-    Tiles { parts: usize },
+    /// Of numbers rounded to bfloat16, by tiles.
+    Tiles,
 }
 
 impl Products {
     /// What this machine does fastest with this precision and a matrix of `inner` rows and `outer` columns.
-    ///
-    /// Tiles must be filled, and emptied into the result. Milliseconds of products of EfficientNet-Lite0 and ResNet-50 at
-    /// 473 with 2 threads, by vectors and by tiles of two parts: 24 to 144 2.1 and 2.8, 64 to 256 2.4 and 3.9, 256 to 64 2.0
-    /// and 2.5, 480 to 80 0.53 and 0.44, 672 to 112 0.99 and 0.56, 1152 to 320 1.26 and 0.71, 2048 to 512 26 and 17.
     pub fn of(precision: Precision, inner: usize, outer: usize) -> Self {
-        let tiles = has_tiles() && outer >= 80;
+        // Below, most of a tile would be zeros.
+        let fills_tiles = inner >= 32 && outer >= 24;
         match precision {
-            Precision::Single if tiles && inner >= 192 => Self::Tiles { parts: 2 },
-            Precision::Fast if has_tiles() && inner >= 32 && outer >= 24 => Self::Tiles { parts: 1 },
+            Precision::Fast if has_tiles() && fills_tiles => Self::Tiles,
             // CPUs that have both multiply pairs more slowly than single numbers.
             Precision::Fast if has_pairs() && !has_tiles() => Self::Pairs,
             _ => Self::Plain,
@@ -60,8 +56,8 @@ impl Products {
 pub struct Line(pub Lanes);
 
 /// A matrix, `[inner, outer]`, cut into panels of [`LANES`] columns: `[panel][row][lane]`, the last one filled with
-/// zeros. With pairs, a lane holds the numbers of two rows. With tiles, panels are `[step][part][pair of rows][lane]`, and
-/// there is an even number of them.
+/// zeros. With pairs, a lane holds the numbers of two rows. With tiles it does too, there is an even number of panels, and
+/// their rows are a multiple of [`tiles::DEPTH`].
 #[derive(Clone, Debug)]
 pub struct Panels {
     pub inner: usize,
@@ -102,25 +98,15 @@ impl Panels {
         let data = match products {
             Products::Plain => return self,
             Products::Pairs => panels.flat_map(|panel| panel.chunks(2).map(pair_lines)).collect(),
-            Products::Tiles { parts } => {
-                let steps = self.inner.div_ceil(tiles::DEPTH);
+            Products::Tiles => {
+                let lines = self.inner.div_ceil(tiles::DEPTH) * LANES;
                 let empty = (!panels.len().is_multiple_of(2)).then_some(&[][..]);
-                let panels: Vec<&[Line]> = panels.chain(empty).collect();
-                let mut data = vec![Line([0.0; LANES]); panels.len() * steps * parts * LANES];
-                let to = data.par_chunks_mut((steps * parts * LANES).max(1));
-                to.zip(panels).for_each(|(to, panel)| {
-                    for (rows, to) in panel.chunks(tiles::DEPTH).zip(to.chunks_exact_mut(parts * LANES)) {
-                        let (rounded, rest) = to.split_at_mut(LANES);
-                        for (two, (place, line)) in rows.chunks(2).zip(rounded.iter_mut().enumerate()) {
-                            *line = pair_lines(two);
-                            if let Some(rest) = rest.get_mut(place) {
-                                let left: Vec<Line> = two.iter().map(rest_of).collect();
-                                *rest = pair_lines(&left);
-                            }
-                        }
-                    }
-                });
-                data
+                let filled = |panel: &[Line]| {
+                    let mut panel: Vec<Line> = panel.chunks(2).map(pair_lines).collect();
+                    panel.resize(lines, Line([0.0; LANES]));
+                    panel
+                };
+                panels.chain(empty).flat_map(filled).collect()
             }
         };
         Self { products, data, ..self }
@@ -132,11 +118,13 @@ impl Panels {
 
     /// The right side of products by tiles.
     pub(super) fn tiles(&self) -> Option<Right<'_>> {
-        let Products::Tiles { parts } = self.products else { return None };
+        if self.products != Products::Tiles {
+            return None;
+        }
         let len = self.data.len() * LANES;
         // SAFETY: lines are arrays of sixteen values that fill their alignment, so one follows the other.
         let data = unsafe { std::slice::from_raw_parts(self.data.as_ptr().cast(), len) };
-        Some(Right { data, inner: self.inner, outer: self.outer, parts })
+        Some(Right { data, inner: self.inner, outer: self.outer })
     }
 
     /// Vectors of a panel: its rows, or pairs of them.
@@ -153,11 +141,6 @@ impl Panels {
 fn pair_lines(rows: &[Line]) -> Line {
     let second = |lane: usize| rows.get(1).map_or(0.0, |second| second.0[lane]);
     Line(std::array::from_fn(|lane| pair_of(rows[0].0[lane], second(lane))))
-}
-
-/// What rounding takes from a row.
-fn rest_of(row: &Line) -> Line {
-    Line(row.0.map(rounding_error))
 }
 
 /// Values in lanes, the last ones filled with zeros.
@@ -277,9 +260,8 @@ impl Work for Rounded<'_> {
         block.check();
         if let Some(right) = block.right.tiles() {
             let Block { left, left_stride, rows, from, depth, accumulate, finish, out, stride, .. } = block;
-            assert!(from == 0 && depth == right.inner, "tiles are multiplied as a whole");
-            let left = tiles::Rows { values: left, stride: left_stride, depth };
-            return tiles::Tiled { left, rows, right, finish, accumulate, out, stride }.run::<S>();
+            assert!(from == 0 && depth == right.inner && !accumulate, "tiles are multiplied as a whole");
+            return tiles::Tiled { left, left_stride, rows, right, finish, out, stride }.run::<S>();
         }
         assert!(block.from % 2 == 0, "a product begins with a whole pair");
         let depth = block.depth.div_ceil(2);

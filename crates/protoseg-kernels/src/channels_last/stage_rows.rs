@@ -312,8 +312,7 @@ mod tests {
             let forms = [
                 (Products::Plain, 1e-4),
                 (Products::Pairs, 0.2),
-                (Products::Tiles { parts: 1 }, 0.2),
-                (Products::Tiles { parts: 2 }, 1e-3),
+                (Products::Tiles, 0.2),
             ];
             for (products, tolerance) in forms {
                 let rows = rows.clone().with_products(|_| products);

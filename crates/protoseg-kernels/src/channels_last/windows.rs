@@ -1,7 +1,7 @@
 //! Windows of a convolution by tiles, on the map as it lies.
 //!
-//! The map is split into its parts once, with zeros around it. The values of sixteen neighbouring outputs under one tap
-//! are then sixteen rows at the same distance, which is what a tile is filled from: nothing is copied.
+//! The map is rounded once, with zeros around it. The values of sixteen neighbouring outputs under one tap are then
+//! sixteen rows at the same distance, which is what a tile is filled from: nothing is copied.
 
 use std::ops::Range;
 
@@ -21,12 +21,9 @@ const MANY_BLOCKS: usize = 16;
 /// Bytes of weights that a cache holds.
 const CACHED: usize = 8 << 20;
 
-/// Channels from which on this is as fast as Winograd's algorithm in single precision, with a quarter of its weights.
-const CHANNELS: usize = 128;
-
-/// Whether this is the fast kernel, given tiles of so many parts. Channels fill whole steps.
-pub fn suits(shape: &ConvShape, parts: usize) -> bool {
-    shape.groups == 1 && shape.from.is_multiple_of(DEPTH) && (parts == 1 || shape.from >= CHANNELS)
+/// Whether this kernel can be used: channels fill whole steps.
+pub fn suits(shape: &ConvShape) -> bool {
+    shape.groups == 1 && shape.from.is_multiple_of(DEPTH)
 }
 
 /// The convolution of a map of whole steps of channels with a matrix of tiles, `[kernel * kernel * from, to]`.
@@ -39,7 +36,7 @@ pub fn run(
     stride: usize,
 ) {
     let right = weight.tiles().expect("a matrix of tiles");
-    let map = &SplitMap::new(shape, input, right.parts);
+    let map = &RoundedMap::new(shape, input);
     let steps = &map.steps();
     let (lines, width) = (shape.batch * shape.out_height(), shape.out_width());
     let blocks = if weight.bytes() > CACHED { MANY_BLOCKS } else { BLOCKS };
@@ -52,17 +49,16 @@ pub fn run(
     });
 }
 
-/// A map in parts, with zeros around it: `[image][row][pixel][step][part][pairs]`, a line of the caches after each pixel,
-/// so that neighbours do not compete for the same place in a cache.
-struct SplitMap<'a> {
+/// A rounded map with zeros around it: `[image][row][pixel][step][pairs]`, a line of the caches after each pixel, so that
+/// neighbours do not compete for the same place in a cache.
+struct RoundedMap<'a> {
     shape: &'a ConvShape,
-    parts: usize,
     values: Scratch,
 }
 
-impl<'a> SplitMap<'a> {
-    fn new(shape: &'a ConvShape, input: &[f32], parts: usize) -> Self {
-        let mut map = Self { shape, parts, values: Scratch::new(0) };
+impl<'a> RoundedMap<'a> {
+    fn new(shape: &'a ConvShape, input: &[f32]) -> Self {
+        let mut map = Self { shape, values: Scratch::new(0) };
         // Tiles of the last outputs reach beyond the map.
         let beyond = LANES * shape.stride + shape.dilation * shape.kernel;
         map.values = Scratch::new((shape.batch * map.height() * map.width() + beyond) * map.pixel());
@@ -78,7 +74,7 @@ impl<'a> SplitMap<'a> {
                 let row_len = shape.width * shape.from;
                 &input[(row / whole * height + y) * row_len..][..row_len]
             });
-            fast_pairs(SplitRow { from, shape, pixel, parts, to });
+            fast_pairs(RoundRow { from, shape, pixel, to });
         });
         map
     }
@@ -93,19 +89,14 @@ impl<'a> SplitMap<'a> {
 
     /// From a pixel to the next.
     fn pixel(&self) -> usize {
-        (self.shape.from / DEPTH * self.parts + 1) * LANES
+        (self.shape.from / DEPTH + 1) * LANES
     }
 
     /// Where each step of a window lies, from the window's first pixel.
     fn steps(&self) -> Vec<usize> {
         let &ConvShape { kernel, dilation, from, .. } = self.shape;
         let taps = (0..kernel * kernel).map(|tap| (tap / kernel * self.width() + tap % kernel) * dilation);
-        taps.flat_map(|pixel| {
-            let step = self.parts * LANES;
-            (0..from / DEPTH).map(move |part| (pixel, part * step))
-        })
-        .map(|(pixel, within)| pixel * self.pixel() + within)
-        .collect()
+        taps.flat_map(|tap| (0..from / DEPTH).map(move |step| tap * self.pixel() + step * LANES)).collect()
     }
 
     /// The first pixel of the window of an output; `line` is counted over all images.
@@ -119,37 +110,31 @@ impl<'a> SplitMap<'a> {
 }
 
 /// A row of the map, or of zeros.
-struct SplitRow<'a, 'b> {
+struct RoundRow<'a, 'b> {
     from: Option<&'a [f32]>,
     shape: &'a ConvShape,
     pixel: usize,
-    parts: usize,
     to: &'b mut [f32],
 }
 
-impl Work for SplitRow<'_, '_> {
+impl Work for RoundRow<'_, '_> {
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { from, shape, pixel, parts, to } = self;
+        let Self { from, shape, pixel, to } = self;
         let Some(from) = from else { return to.fill(0.0) };
         let (before, rest) = to.split_at_mut(shape.padding * pixel);
         let (inside, after) = rest.split_at_mut(shape.width * pixel);
         before.fill(0.0);
         after.fill(0.0);
         for (values, to) in from.chunks_exact(shape.from).zip(inside.chunks_exact_mut(pixel)) {
-            for (values, to) in values.chunks_exact(DEPTH).zip(to.chunks_exact_mut(parts * LANES)) {
-                match to.as_chunks_mut::<LANES>().0 {
-                    [rounded, rest] => S::split_pairs(values, rounded, rest),
-                    _ => S::round_pairs(values, to),
-                }
-            }
+            S::round_pairs(values, &mut to[..shape.from / 2]);
         }
     }
 }
 
 /// Some lines of outputs.
 struct Task<'a, 'b> {
-    map: &'a SplitMap<'a>,
+    map: &'a RoundedMap<'a>,
     steps: &'a [usize],
     right: Right<'a>,
     /// Counted over all images.
@@ -187,12 +172,11 @@ impl Work for Task<'_, '_> {
                         starts: [map.window(first.0, first.1), map.window(second.0, second.1)],
                         steps: &steps[now.clone()],
                         row: map.shape.stride * map.pixel(),
-                        part: LANES,
                     };
                     let at = if waiting > 1 { panels * block_pairs + pair } else { 0 };
                     let sums: &mut [f32; 4 * TILE] =
                         sums[at * 4 * TILE..].first_chunk_mut().expect("four tiles of sums");
-                    S::multiply_tiles(&left, tiles, right.parts, sums, start > 0);
+                    S::multiply_tiles(&left, tiles, sums, start > 0);
                     if now.end < steps.len() {
                         continue;
                     }
@@ -203,7 +187,6 @@ impl Work for Task<'_, '_> {
                             outer: right.outer,
                             rows: LANES.min(width - x),
                             finish: Finish { add: finish.add.map(|add| &add[place..]), ..finish },
-                            accumulate: false,
                             out: &mut out[place..],
                             stride,
                         };

@@ -7,7 +7,7 @@ use std::{
     sync::OnceLock,
 };
 
-use super::{LANES, LeftTiles, TILE};
+use super::{LeftTiles, TILE};
 
 /// Whether this machine multiplies tiles of bfloat16 numbers, and the system lets us.
 pub fn has_tiles() -> bool {
@@ -84,16 +84,10 @@ pub fn close() {
 }
 
 /// What [`super::Simd::multiply_tiles`] says, after [`open`].
-pub fn multiply(
-    left: &LeftTiles,
-    right: [&[f32]; 2],
-    parts: usize,
-    sums: &mut [f32; 4 * TILE],
-    accumulate: bool,
-) {
-    left.check(parts);
+pub fn multiply(left: &LeftTiles, right: [&[f32]; 2], sums: &mut [f32; 4 * TILE], accumulate: bool) {
+    left.check();
     let steps = left.steps.len();
-    assert!(right.iter().all(|side| side.len() == steps * parts * TILE), "{steps} steps of the right side");
+    assert!(right.iter().all(|side| side.len() == steps * TILE), "{steps} steps of the right side");
     assert!(has_tiles(), "instructions that this machine lacks");
     if !accumulate {
         sums.fill(0.0);
@@ -101,80 +95,18 @@ pub fn multiply(
     if steps == 0 {
         return;
     }
-    /// Loops over steps between loading the sums and storing them.
-    macro_rules! run {
-        ($($step:expr),* $(,)?) => {
-            // SAFETY: the processor has these instructions. Rows of the left side were just checked, and so was the
-            // number of tiles of the right side; four tiles of sums are read and written, which is their length.
-            unsafe {
-                asm!(
-                    "tileloadd tmm0, [{sums} + {line}]",
-                    "tileloadd tmm1, [{sums} + {line} + 1024]",
-                    "tileloadd tmm2, [{sums} + {line} + 2048]",
-                    "tileloadd tmm3, [{sums} + {line} + 3072]",
-                    "2:",
-                    "mov {at1}, [{step}]",
-                    "lea {at0}, [{a0} + 4 * {at1}]",
-                    "lea {at1}, [{a1} + 4 * {at1}]",
-                    $($step,)*
-                    "add {step}, 8",
-                    "add {b0}, {next}",
-                    "add {b1}, {next}",
-                    "cmp {step}, {end}",
-                    "jne 2b",
-                    "tilestored [{sums} + {line}], tmm0",
-                    "tilestored [{sums} + {line} + 1024], tmm1",
-                    "tilestored [{sums} + {line} + 2048], tmm2",
-                    "tilestored [{sums} + {line} + 3072], tmm3",
-                    a0 = in(reg) left.values[left.starts[0]..].as_ptr(),
-                    a1 = in(reg) left.values[left.starts[1]..].as_ptr(),
-                    at0 = out(reg) _,
-                    at1 = out(reg) _,
-                    step = inout(reg) left.steps.as_ptr() => _,
-                    end = in(reg) left.steps.as_ptr_range().end,
-                    b0 = inout(reg) right[0].as_ptr() => _,
-                    b1 = inout(reg) right[1].as_ptr() => _,
-                    next = in(reg) 1024 * parts,
-                    row = in(reg) 4 * left.row,
-                    line = in(reg) 64usize,
-                    sums = in(reg) sums.as_mut_ptr(),
-                    out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _, out("tmm4") _, out("tmm5") _,
-                    out("tmm6") _, out("tmm7") _, options(nostack),
-                );
-            }
-        };
-    }
-    /// Both first parts, then the second part of the left side, `$part` bytes after the first, then that of the right.
-    macro_rules! run_two_parts {
-        ($part:literal) => {
-            run!(
-                "tileloadd tmm4, [{at0} + {row}]",
-                "tileloadd tmm6, [{b0} + {line}]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{b1} + {line}]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{at1} + {row}]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                concat!("tileloadd tmm4, [{at0} + {row} + ", $part, "]"),
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                concat!("tileloadd tmm5, [{at1} + {row} + ", $part, "]"),
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "tileloadd tmm6, [{b0} + {line} + 1024]",
-                "tileloadd tmm4, [{at0} + {row}]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{b1} + {line} + 1024]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{at1} + {row}]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-            )
-        };
-    }
-    match (parts, left.part) {
-        (1, _) => run!(
+    // SAFETY: the processor has these instructions. Rows of the left side were just checked, and so was the number of
+    // tiles of the right side; four tiles of sums are read and written, which is their length.
+    unsafe {
+        asm!(
+            "tileloadd tmm0, [{sums} + {line}]",
+            "tileloadd tmm1, [{sums} + {line} + 1024]",
+            "tileloadd tmm2, [{sums} + {line} + 2048]",
+            "tileloadd tmm3, [{sums} + {line} + 3072]",
+            "2:",
+            "mov {at1}, [{step}]",
+            "lea {at0}, [{a0} + 4 * {at1}]",
+            "lea {at1}, [{a1} + 4 * {at1}]",
             "tileloadd tmm4, [{at0} + {row}]",
             "tileloadd tmm6, [{b0} + {line}]",
             "tdpbf16ps tmm0, tmm4, tmm6",
@@ -183,9 +115,28 @@ pub fn multiply(
             "tileloadd tmm5, [{at1} + {row}]",
             "tdpbf16ps tmm2, tmm5, tmm6",
             "tdpbf16ps tmm3, tmm5, tmm7",
-        ),
-        (2, TILE) => run_two_parts!("1024"),
-        (2, LANES) => run_two_parts!("64"),
-        others => unreachable!("parts lie together in a tile or in a line: {others:?}"),
+            "add {step}, 8",
+            "add {b0}, 1024",
+            "add {b1}, 1024",
+            "cmp {step}, {end}",
+            "jne 2b",
+            "tilestored [{sums} + {line}], tmm0",
+            "tilestored [{sums} + {line} + 1024], tmm1",
+            "tilestored [{sums} + {line} + 2048], tmm2",
+            "tilestored [{sums} + {line} + 3072], tmm3",
+            a0 = in(reg) left.values[left.starts[0]..].as_ptr(),
+            a1 = in(reg) left.values[left.starts[1]..].as_ptr(),
+            at0 = out(reg) _,
+            at1 = out(reg) _,
+            step = inout(reg) left.steps.as_ptr() => _,
+            end = in(reg) left.steps.as_ptr_range().end,
+            b0 = inout(reg) right[0].as_ptr() => _,
+            b1 = inout(reg) right[1].as_ptr() => _,
+            row = in(reg) 4 * left.row,
+            line = in(reg) 64usize,
+            sums = in(reg) sums.as_mut_ptr(),
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _, out("tmm4") _, out("tmm5") _,
+            out("tmm6") _, out("tmm7") _, options(nostack),
+        );
     }
 }

@@ -62,37 +62,6 @@ pub trait Simd {
         }
     }
 
-    /// Up to 32 values, then zeros, rounded to bfloat16, and what rounding took from them, rounded as well.
-    #[inline(always)]
-    fn split_pairs(values: &[f32], rounded: &mut [f32; LANES], rest: &mut [f32; LANES]) {
-        let value = |at: usize| values.get(at).copied().unwrap_or(0.0);
-        for pair in 0..LANES {
-            let two = [value(2 * pair), value(2 * pair + 1)];
-            let left = two.map(rounding_error);
-            (rounded[pair], rest[pair]) = (pair_of(two[0], two[1]), pair_of(left[0], left[1]));
-        }
-    }
-
-    /// Up to sixteen values of two rows, then zeros, in pairs of one of each row, as [`Self::split_pairs`] rounds them.
-    #[inline(always)]
-    fn pair_lines(rows: [&[f32]; 2], rounded: &mut [f32; LANES], rest: &mut [f32; LANES]) {
-        for lane in 0..LANES {
-            let two = rows.map(|row| row.get(lane).copied().unwrap_or(0.0));
-            let left = two.map(rounding_error);
-            (rounded[lane], rest[lane]) = (pair_of(two[0], two[1]), pair_of(left[0], left[1]));
-        }
-    }
-
-    /// Exchanges the rows and columns of a tile.
-    #[inline(always)]
-    fn turn_tile(tile: &mut [f32; TILE]) {
-        for row in 0..LANES {
-            for column in 0..row {
-                tile.swap(row * LANES + column, column * LANES + row);
-            }
-        }
-    }
-
     /// Before and after [`Self::multiply_tiles`] in a thread.
     #[inline(always)]
     fn open_tiles() {}
@@ -101,17 +70,10 @@ pub trait Simd {
     fn close_tiles() {}
 
     /// The products of two blocks of rows with two panels, `sums[block][panel][row][column]`, added to what is there
-    /// or not. Panels are tiles of lines of pairs, `[step][part]`. Of two parts, all products are summed but that of both
-    /// second parts.
+    /// or not. Panels are tiles of lines of pairs, one per step.
     #[inline(always)]
-    fn multiply_tiles(
-        left: &LeftTiles,
-        right: [&[f32]; 2],
-        parts: usize,
-        sums: &mut [f32; 4 * TILE],
-        accumulate: bool,
-    ) {
-        multiply_tiles_by_vectors::<Self>(left, right, parts, sums, accumulate);
+    fn multiply_tiles(left: &LeftTiles, right: [&[f32]; 2], sums: &mut [f32; 4 * TILE], accumulate: bool) {
+        multiply_tiles_by_vectors::<Self>(left, right, sums, accumulate);
     }
 }
 
@@ -120,6 +82,7 @@ pub const TILE: usize = LANES * LANES;
 
 /// Where the tiles of two blocks of sixteen rows lie.
 pub struct LeftTiles<'a> {
+    /// Pairs.
     pub values: &'a [f32],
     /// Where the blocks begin.
     pub starts: [usize; 2],
@@ -127,23 +90,16 @@ pub struct LeftTiles<'a> {
     pub steps: &'a [usize],
     /// From a row to the next.
     pub row: usize,
-    /// From a part to the next: [`TILE`] or [`LANES`].
-    pub part: usize,
 }
 
 impl LeftTiles<'_> {
     /// All that is read exists.
     #[inline(always)]
-    fn check(&self, parts: usize) {
+    fn check(&self) {
         let first = self.starts[0].max(self.starts[1]);
         let furthest = self.steps.iter().fold(0, |furthest, &step| furthest.max(step));
-        let last = furthest + (parts - 1) * self.part + (LANES - 1) * self.row + LANES;
+        let last = furthest + (LANES - 1) * self.row + LANES;
         assert!(first + last <= self.values.len(), "{first} and {last} of {} values", self.values.len());
-    }
-
-    fn line(&self, block: usize, step: usize, part: usize, row: usize) -> &[f32; LANES] {
-        let place = self.starts[block] + step + part * self.part + row * self.row;
-        self.values[place..].first_chunk().expect("a line of a tile")
     }
 }
 
@@ -152,7 +108,6 @@ impl LeftTiles<'_> {
 fn multiply_tiles_by_vectors<S: Simd + ?Sized>(
     left: &LeftTiles,
     right: [&[f32]; 2],
-    parts: usize,
     sums: &mut [f32; 4 * TILE],
     accumulate: bool,
 ) {
@@ -160,18 +115,15 @@ fn multiply_tiles_by_vectors<S: Simd + ?Sized>(
         sums.fill(0.0);
     }
     for (index, sums) in sums.as_chunks_mut::<TILE>().0.iter_mut().enumerate() {
-        for (&step, tiles) in left.steps.iter().zip(right[index % 2].chunks_exact(parts * TILE)) {
-            for (of_left, of_right) in
-                [(0, 0), (1, 0), (0, 1)].into_iter().take(if parts == 1 { 1 } else { 3 })
-            {
-                let lines = tiles[of_right * TILE..].as_chunks::<LANES>().0;
-                for (row, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-                    let mut sum = S::load(sums);
-                    for (&pair, line) in left.line(index / 2, step, of_left, row).iter().zip(lines) {
-                        sum = S::dot_pairs(S::splat(pair), S::load(line), sum);
-                    }
-                    S::store(sum, sums);
+        for (step, tile) in left.steps.iter().zip(right[index % 2].as_chunks::<TILE>().0) {
+            let lines = tile.as_chunks::<LANES>().0;
+            for (row, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+                let pairs = &left.values[left.starts[index / 2] + step + row * left.row..][..LANES];
+                let mut sum = S::load(sums);
+                for (&pair, line) in pairs.iter().zip(lines) {
+                    sum = S::dot_pairs(S::splat(pair), S::load(line), sum);
                 }
+                S::store(sum, sums);
             }
         }
     }
@@ -180,11 +132,6 @@ fn multiply_tiles_by_vectors<S: Simd + ?Sized>(
 /// Two values rounded to bfloat16 as the bits of one, the first in the lower half.
 pub fn pair_of(first: f32, second: f32) -> f32 {
     f32::from_bits(round(first) | round(second) << 16)
-}
-
-/// What rounding to bfloat16 takes from a value.
-pub fn rounding_error(value: f32) -> f32 {
-    value - f32::from_bits(round(value) << 16)
 }
 
 /// The bits of the nearest bfloat16 number, the even one of two that are as near.

@@ -144,17 +144,6 @@ impl<const PAIRS: bool> Avx512<PAIRS> {
     fn mask(count: usize) -> __mmask16 {
         ((1u32 << count) - 1) as __mmask16
     }
-
-    /// Both halves of 32 bfloat16 numbers in single precision.
-    #[inline(always)]
-    fn widen(both: __m512i) -> (__m512i, __m512i) {
-        // SAFETY: see the module.
-        unsafe {
-            let low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(both));
-            let high = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64::<1>(both));
-            (_mm512_slli_epi32::<16>(low), _mm512_slli_epi32::<16>(high))
-        }
-    }
 }
 
 impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
@@ -243,80 +232,6 @@ impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
     }
 
     #[inline(always)]
-    fn split_pairs(values: &[f32], rounded: &mut [f32; LANES], rest: &mut [f32; LANES]) {
-        assert!(PAIRS, "instructions that were not asked for");
-        let (low, high) = values.split_at(values.len().min(LANES));
-        let (low, high) = (Self::load_first(low, low.len()), Self::load_first(high, high.len()));
-        // SAFETY: see the module; all transmuted registers are of the same size.
-        unsafe {
-            let both = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low));
-            let (low_rounded, high_rounded) = Self::widen(both);
-            let low_rest = _mm512_sub_ps(low, _mm512_castsi512_ps(low_rounded));
-            let high_rest = _mm512_sub_ps(high, _mm512_castsi512_ps(high_rounded));
-            let left = transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(high_rest, low_rest));
-            Self::store(_mm512_castsi512_ps(both), rounded);
-            Self::store(left, rest);
-        }
-    }
-
-    #[inline(always)]
-    fn pair_lines(rows: [&[f32]; 2], rounded: &mut [f32; LANES], rest: &mut [f32; LANES]) {
-        assert!(PAIRS, "instructions that were not asked for");
-        let first = Self::load_first(rows[0], rows[0].len());
-        let second = Self::load_first(rows[1], rows[1].len());
-        // SAFETY: see the module; all transmuted registers are of the same size.
-        unsafe {
-            let (low, high) = Self::widen(transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first)));
-            let first_rest = _mm512_sub_ps(first, _mm512_castsi512_ps(low));
-            let second_rest = _mm512_sub_ps(second, _mm512_castsi512_ps(high));
-            let left = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second_rest, first_rest));
-            let (low_left, high_left) = Self::widen(left);
-            let pairs = _mm512_or_si512(_mm512_srli_epi32::<16>(low), high);
-            let pairs_left = _mm512_or_si512(_mm512_srli_epi32::<16>(low_left), high_left);
-            Self::store(_mm512_castsi512_ps(pairs), rounded);
-            Self::store(_mm512_castsi512_ps(pairs_left), rest);
-        }
-    }
-
-    // Loops, not closures: a closure would not be compiled for these instructions.
-    #[inline(always)]
-    fn turn_tile(tile: &mut [f32; TILE]) {
-        let lines = tile.as_chunks_mut::<LANES>().0;
-        // SAFETY: see the module.
-        unsafe {
-            let mut rows = [_mm512_setzero_ps(); LANES];
-            for row in 0..LANES {
-                rows[row] = Self::load(&lines[row]);
-            }
-            // Pairs of rows, then of pairs, within quarters of registers; then the quarters.
-            let mut twos = rows;
-            for i in 0..LANES / 2 {
-                twos[2 * i] = _mm512_unpacklo_ps(rows[2 * i], rows[2 * i + 1]);
-                twos[2 * i + 1] = _mm512_unpackhi_ps(rows[2 * i], rows[2 * i + 1]);
-            }
-            let mut fours = rows;
-            for block in 0..4 {
-                for half in 0..2 {
-                    let a = _mm512_castps_pd(twos[4 * block + half]);
-                    let b = _mm512_castps_pd(twos[4 * block + 2 + half]);
-                    fours[4 * block + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
-                    fours[4 * block + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
-                }
-            }
-            for column in 0..4 {
-                let (a, b) = (fours[column], fours[4 + column]);
-                let (c, d) = (fours[8 + column], fours[12 + column]);
-                let (ab, ab_high) = (_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xee>(a, b));
-                let (cd, cd_high) = (_mm512_shuffle_f32x4::<0x44>(c, d), _mm512_shuffle_f32x4::<0xee>(c, d));
-                Self::store(_mm512_shuffle_f32x4::<0x88>(ab, cd), &mut lines[column]);
-                Self::store(_mm512_shuffle_f32x4::<0xdd>(ab, cd), &mut lines[4 + column]);
-                Self::store(_mm512_shuffle_f32x4::<0x88>(ab_high, cd_high), &mut lines[8 + column]);
-                Self::store(_mm512_shuffle_f32x4::<0xdd>(ab_high, cd_high), &mut lines[12 + column]);
-            }
-        }
-    }
-
-    #[inline(always)]
     fn open_tiles() {
         if has_tiles() {
             amx::open();
@@ -331,17 +246,11 @@ impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
     }
 
     #[inline(always)]
-    fn multiply_tiles(
-        left: &LeftTiles,
-        right: [&[f32]; 2],
-        parts: usize,
-        sums: &mut [f32; 4 * TILE],
-        accumulate: bool,
-    ) {
+    fn multiply_tiles(left: &LeftTiles, right: [&[f32]; 2], sums: &mut [f32; 4 * TILE], accumulate: bool) {
         if has_tiles() {
-            amx::multiply(left, right, parts, sums, accumulate);
+            amx::multiply(left, right, sums, accumulate);
         } else {
-            multiply_tiles_by_vectors::<Self>(left, right, parts, sums, accumulate);
+            multiply_tiles_by_vectors::<Self>(left, right, sums, accumulate);
         }
     }
 }

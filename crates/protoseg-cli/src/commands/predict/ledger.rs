@@ -214,7 +214,8 @@ impl Earlier {
     }
 }
 
-fn is_result(file: &Path) -> bool {
+/// Whether a file, as seen from its folder, is where results go.
+pub fn is_result(file: &Path) -> bool {
     let mut parts = file.components();
     let in_folder =
         matches!(parts.next(), Some(Component::Normal(first)) if FOLDERS.iter().any(|kind| first == *kind));

@@ -207,6 +207,19 @@ impl<'a> Summary<'a> {
         if !self.has_results() {
             return Ok(());
         }
+        if !args.merge.is_empty() {
+            let (images, parts) = (plural(self.entries.len(), "image"), plural(args.merge.len(), "part"));
+            output::line(format_args!("{images} of {parts} -> {}", args.output.display()))?;
+        } else {
+            self.print_new(args)?;
+        }
+        if has_gallery {
+            output::line(format_args!("gallery -> {}", args.output.join(GALLERY_FILE).display()))?;
+        }
+        Ok(())
+    }
+
+    fn print_new(&self, args: &Predict) -> Result<()> {
         if self.n_skipped > 0 {
             output::line(format_args!("{} done before", plural(self.n_skipped, "image")))?;
         }
@@ -216,11 +229,7 @@ impl<'a> Summary<'a> {
             self.seconds,
             self.network_seconds / self.n_done.max(1) as f64,
             args.output.display()
-        ))?;
-        if has_gallery {
-            output::line(format_args!("gallery -> {}", args.output.join(GALLERY_FILE).display()))?;
-        }
-        Ok(())
+        ))
     }
 
     /// Seconds of each part, over all threads.
