@@ -777,6 +777,9 @@ pub struct BenchWhat {
     /// Use the network and canvas of this model instead
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["arch", "size"])]
     pub model: Option<PathBuf>,
+    /// Multiply in 16 bits where the CPU does that faster, as `predict --fast` does
+    #[arg(long)]
+    pub fast: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

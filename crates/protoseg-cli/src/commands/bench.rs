@@ -4,7 +4,8 @@ use std::{fs, time::Duration};
 
 use anyhow::{Result, bail};
 use protoseg::{
-    config::NetworkConfig, core::count, inference::StepProfile, method::cost::episode_macs, model::Model,
+    Precision, config::NetworkConfig, core::count, inference::StepProfile, method::cost::episode_macs,
+    model::Model,
 };
 use protoseg_data::peak_memory;
 use protoseg_kernels::peak_flops;
@@ -139,6 +140,9 @@ fn inference(what: &BenchWhat, classes: usize, runs: usize) -> Result<()> {
 }
 
 fn train(what: &BenchWhat, batch: usize, runs: usize) -> Result<()> {
+    if what.fast {
+        bail!("`--fast` is for models in use; training multiplies in single precision");
+    }
     let (network, crop) = match &what.model {
         Some(path) => {
             let manifest = Model::read_manifest(path)?;
@@ -282,10 +286,11 @@ fn layers(what: &BenchWhat, runs: usize) -> Result<()> {
 }
 
 fn model(what: &BenchWhat) -> Result<Model> {
-    Ok(match &what.model {
+    let model = match &what.model {
         Some(path) => Model::load(path)?,
         None => measure::model(measure::network(&what.arch)?, usize::from(what.size))?,
-    })
+    };
+    Ok(if what.fast { model.with_precision(Precision::Fast) } else { model })
 }
 
 fn size(model: &Model) -> usize {
