@@ -40,7 +40,7 @@ fn areas(from: usize, to: usize) -> Vec<(usize, Vec<u32>)> {
         let (start, end) = (at * from, (at + 1) * from);
         let first = start / to;
         let pixels = first..end.div_ceil(to);
-        // Counted in `to`ths of a pixel; rounding the sums so far makes the weights add up.
+        // Counted in parts of a pixel, `to` to each; rounding the sums so far makes the weights add up.
         let upto =
             |edge: usize| ((edge.clamp(start, end) - start) as u64 * u64::from(WHOLE) / from as u64) as u32;
         (first, pixels.map(|pixel| upto((pixel + 1) * to) - upto(pixel * to)).collect())
