@@ -35,6 +35,7 @@ ENCODERS = ["resnet10", "resnet18", "resnet34", "resnet50", "resnet101", "resnet
             "efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2"]
 DECODERS = ["pspnet", "pspnet-bottleneck", "deeplabv3", "fcn", "project", "none", "stages"]
 USES = ["capl", "baseline", "dqce-cos", "dqce-mlp", "dqce-cos-swapped"]
+OUTPUTS = ["labels", "scores", "features", "head_features"]
 TIE, MOST, THREADS = 2e-3, 1e-3, 2
 
 
@@ -143,7 +144,14 @@ def openvino(path):
 
     settings = {"INFERENCE_NUM_THREADS": THREADS, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
     model = ov.Core().compile_model(str(path), "CPU", settings)
-    return lambda inputs: {output.get_any_name(): np.array(value) for output, value in model(inputs).items()}
+    # An output has the names of the values that became one with it, too.
+    names = [name for output in model.outputs for name in output.get_names() if name in OUTPUTS]
+
+    def run(inputs):
+        answer = model(inputs)
+        return {name: np.array(answer[name]) for name in names}
+
+    return run
 
 
 RUNTIMES = {"ONNX Runtime": onnx_runtime, "OpenVINO": openvino}

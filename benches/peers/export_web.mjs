@@ -27,8 +27,8 @@ function tensors(bytes) {
   const header = JSON.parse(bytes.toString("utf8", 8, 8 + length));
   const kinds = { U8: [Uint8Array, "uint8"], I32: [Int32Array, "int32"], I64: [BigInt64Array, "int64"], F32: [Float32Array, "float32"] };
   const all = {};
+  delete header.__metadata__;
   for (const [name, { dtype, shape, data_offsets: [from, to] }] of Object.entries(header)) {
-    if (name === "__metadata__") continue;
     const [Kind, type] = kinds[dtype];
     const copy = Uint8Array.from(bytes.subarray(8 + length + from, 8 + length + to));
     all[name] = new ort.Tensor(type, new Kind(copy.buffer), shape);
