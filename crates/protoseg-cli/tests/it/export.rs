@@ -83,7 +83,8 @@ fn a_file_is_checked_by_another_runtime_if_there_is_one() {
     let desk = desk();
     if cfg!(feature = "onnx-check") {
         for classes in ["baked", "input"] {
-            let command = format!("export --pack my.pack -o box.onnx --check --classes {classes} --force --json");
+            let command =
+                format!("export --pack my.pack -o box.onnx --check --classes {classes} --force --json");
             let check = &json(&desk.done(&command))["check"];
             assert!(check["largest_difference"].as_f64().unwrap() <= 1e-3, "{check}");
             assert_eq!(check["different"], check["ties"]);

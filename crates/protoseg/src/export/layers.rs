@@ -35,7 +35,7 @@ pub(super) fn lower(
         let value = match &step.work {
             Work::Single(Op::Input, _) => input.take().expect("a graph has one input"),
             Work::Single(op, inputs) => lowering.single(&step, *op, inputs)?,
-            Work::Layer(layer) => lowering.layer(&step, layer)?,
+            Work::Layer(layer) => lowering.layer(&step, layer),
         };
         lowering.values.insert(step.output, value);
     }
@@ -91,7 +91,7 @@ impl Lowering<'_> {
         })
     }
 
-    fn layer(&mut self, step: &Step<'_>, layer: &Layer<'_>) -> Result<Value, ExportError> {
+    fn layer(&mut self, step: &Step<'_>, layer: &Layer<'_>) -> Value {
         let name = &step.name;
         let mut x = self.value(layer.input);
         if let Some(pyramid) = &layer.pyramid {
@@ -121,7 +121,7 @@ impl Lowering<'_> {
             let other = self.value(other);
             out = self.builder.binary("Add", &format!("{name}.add"), &out, &other);
         }
-        Ok(self.activation(&format!("{name}.activation"), &out, layer.activation))
+        self.activation(&format!("{name}.activation"), &out, layer.activation)
     }
 
     fn activation(&mut self, name: &str, x: &Value, activation: Activation) -> Value {

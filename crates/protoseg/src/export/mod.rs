@@ -8,12 +8,12 @@
 //! |---|---|
 //! | messages of the format | `proto` |
 //! | nodes, constants and names | `builder`, `ops` |
-//! | encoder and decoder: a pass over the [`graph`](crate::graph) | `layers` |
+//! | encoder and decoder: a pass over the network's graph | `layers` |
 //! | CAPL, prototypes, the image prior | `scores` |
 //! | few-shot systems that compare means | `matching` |
 //! | what a file says of itself | `metadata` |
 //! | a picture and our answer to it | [`sample`] |
-//! | the same by another runtime | [`check`] |
+//! | the same by another runtime, with the feature `onnx-check` | `check` |
 
 mod builder;
 #[cfg(feature = "onnx-check")]

@@ -59,8 +59,8 @@ pub(super) struct Scored {
 }
 
 /// Rows of a classifier.
-enum Bank {
-    Baked(Tensor<2>),
+enum Bank<'a> {
+    Baked(&'a Tensor<2>),
     /// `[rows, d]`
     Input(Value),
 }
@@ -84,15 +84,15 @@ pub(super) fn score(
 }
 
 /// Rows as a constant to come, or as an input of the file.
-fn bank(
+fn bank<'a>(
     builder: &mut Builder,
     (name, of): (&str, &str),
     length: &'static str,
-    rows: &Tensor<2>,
+    rows: &'a Tensor<2>,
     classes: ClassesAs,
-) -> Bank {
+) -> Bank<'a> {
     match classes {
-        ClassesAs::Baked => Bank::Baked(rows.clone()),
+        ClassesAs::Baked => Bank::Baked(rows),
         ClassesAs::Input => {
             let shape = [Length::Free(length), rows.dims()[1].into()];
             let doc = format!("means of `{of}` over the pixels of a class");
@@ -103,11 +103,11 @@ fn bank(
 
 /// `scale` times the cosines of pixels and rows: `[batch, rows, h, w]` of a bank that is baked, else
 /// `[batch, rows, positions]`.
-fn cosines(builder: &mut Builder, name: &str, features: &FeatureMap, bank: &Bank, scale: f32) -> Value {
+fn cosines(builder: &mut Builder, name: &str, features: &FeatureMap, bank: &Bank<'_>, scale: f32) -> Value {
     match bank {
         Bank::Baked(rows) => {
             let [count, dim] = rows.dims();
-            let weight = values(unit(rows.clone()).mul_scalar(scale));
+            let weight = values(unit((*rows).clone()).mul_scalar(scale));
             let products = builder.point_conv(name, &features.value, [count, dim], &weight, None);
             let norms = builder.norms(&format!("{name}.pixels"), &features.value, 1);
             builder.binary("Div", &format!("{name}.cosines"), &products, &norms)
@@ -137,7 +137,7 @@ fn capl(
     name: &str,
     (usage, weights): (&capl::Usage, &CaplWeights),
     n_base: usize,
-    bank: &Bank,
+    bank: &Bank<'_>,
     features: &FeatureMap,
 ) -> Value {
     let Some(gate) = usage.dqce_gate() else {
@@ -238,12 +238,12 @@ fn gate(
 }
 
 /// (7): `p + p_dyn` for base classes, p for novel ones, `[batch, classes, d]`. To a novel class zeros are added.
-fn fused(builder: &mut Builder, name: &str, dynamic: &Value, n_base: usize, bank: &Bank) -> Value {
+fn fused(builder: &mut Builder, name: &str, dynamic: &Value, n_base: usize, bank: &Bank<'_>) -> Value {
     let at = |part: &str| format!("{name}.{part}");
     let (rows, pads) = match bank {
         Bank::Baked(rows) => {
             let [count, dim] = rows.dims();
-            let value = builder.floats(&at("rows"), &[count, dim], &values(rows.clone()));
+            let value = builder.floats(&at("rows"), &[count, dim], &values((*rows).clone()));
             let pads = (count > n_base).then(|| builder.ints(&[0, 0, 0, 0, (count - n_base) as i64, 0]));
             (value, pads)
         }
@@ -316,9 +316,9 @@ fn prototypes(
         let out = head.describe(&mut graph, input);
         let value =
             lower(builder, &graph, &[out], features.value.clone(), (features.shape, features.is_free))?;
-        let own = rows.head.clone().expect("a head that takes part has rows");
+        let own = rows.head.as_ref().expect("a head that takes part has rows");
         let map = features.with(value[0].clone(), own.dims()[1]);
-        let bank = bank(builder, ("head_prototypes", "head_features"), "classes", &own, classes);
+        let bank = bank(builder, ("head_prototypes", "head_features"), "classes", own, classes);
         parts.push(capl(builder, "head", (&capl_usage, &head.capl), n_base, &bank, &map));
         maps.push(("head_features", map));
     }
