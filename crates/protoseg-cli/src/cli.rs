@@ -28,6 +28,7 @@ pub enum Command {
     Experiment(Box<Experiment>),
     Segment(Segment),
     Import(Import),
+    Export(Export),
     Info(Info),
     #[command(subcommand)]
     Data(Data),
@@ -687,6 +688,67 @@ pub struct Segment {
     pub json: bool,
 }
 
+/// Write a model and its classes as an ONNX file, for other runtimes and languages
+///
+/// The file takes pictures as bytes on the network's canvas, `image` [batch, height, width, 3], and gives the class of
+/// every pixel, `labels`, and the `scores` of all classes. Normalisation is in the file. Bringing a picture onto the
+/// canvas is not: the file's metadata says how that is done (docs/export.md has it in Python).
+///
+/// With `--classes input` the rows of the classes are an input: a prototype is the mean of the output `features` over
+/// the pixels of a class, so whoever runs the file can teach it classes. The rows of the model's own classes, and of the
+/// pack's, are written to NAME.prototypes.safetensors beside it.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    protoseg export model.safetensors --pack my.pack -o model.onnx\n  \
+    protoseg export --pack my.pack -o box.onnx\n  \
+    protoseg export model.safetensors --classes input -o learner.onnx --sample sample.safetensors")]
+pub struct Export {
+    /// Model file [default: the model in the box]
+    #[arg(value_name = "MODEL")]
+    pub model: Option<PathBuf>,
+    /// Class pack with additional classes
+    #[arg(long, value_name = "PACK")]
+    pub pack: Option<PathBuf>,
+    /// ONNX file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Where the classes are: `baked` into the file, or an `input` of it
+    #[arg(long, value_name = "WHERE", default_value = "baked")]
+    pub classes: String,
+    /// Also give the maps that classes are compared with, as the output `features`; always with --classes input
+    #[arg(long)]
+    pub features: bool,
+    /// Also write a picture on the canvas and our answer to it, to compare a runtime with: image, labels, scores
+    #[arg(long, value_name = "SAFETENSORS")]
+    pub sample: Option<PathBuf>,
+    /// Run the file by another runtime (rten) and refuse to write it if the answer is not ours
+    #[arg(long)]
+    pub check: bool,
+    /// Which variant of the method to use: `reference`, `paper` or `balanced` (docs/method.md) [default: as trained]
+    #[arg(long, value_name = "NAME", help_heading = "Method")]
+    pub preset: Option<String>,
+    /// Keep the base classes as they were trained; do not refine them with the supports (SCE)
+    #[arg(long, help_heading = "Method")]
+    pub no_sce: bool,
+    /// Do not adapt the base classes to each image (DQCE)
+    #[arg(long, help_heading = "Method")]
+    pub no_dqce: bool,
+    /// Overwrite existing files
+    #[arg(long)]
+    pub force: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Export {
+    /// How the model is used.
+    pub fn usage(&self) -> Usage {
+        let &Self { ref preset, no_sce, no_dqce, .. } = self;
+        Usage { preset: preset.clone(), no_sce, no_dqce, device: "cpu".to_string() }
+    }
+}
+
 /// Measure the speed of this machine: median times in milliseconds, and peak memory
 ///
 /// Images and weights are random, so no files are needed. Uses all threads; set RAYON_NUM_THREADS to use fewer.
@@ -754,6 +816,21 @@ pub enum Bench {
         /// Print one JSON object instead of text
         #[arg(long)]
         json: bool,
+    },
+    /// Write the model with random weights that the others measure, to measure other software with it
+    Model {
+        /// Decoder and encoder, such as pspnet50, deeplabv3-101, fcn18 or project-vgg16
+        #[arg(long, default_value = "pspnet50")]
+        arch: String,
+        /// Side of the square images
+        #[arg(long, value_name = "PX", default_value_t = 473, value_parser = clap::value_parser!(u16).range(17..=4096))]
+        size: u16,
+        /// Model file to write
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+        /// Overwrite the file if it exists
+        #[arg(long)]
+        force: bool,
     },
     /// Time every layer of encoder and decoder, and compare it with the machine's peak
     Layers {

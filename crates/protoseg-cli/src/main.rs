@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         cli::Command::Bench(args) => commands::bench::run(&args),
         cli::Command::Completions(args) => commands::completions::run(&args),
         cli::Command::Import(args) => commands::import::run(&args),
+        cli::Command::Export(args) => commands::export::run(&args),
         cli::Command::Info(args) => commands::info::run(&args),
         cli::Command::Data(cli::Data::Check(args)) => commands::data_check::run(&args),
         cli::Command::Data(cli::Data::Show(args)) => commands::data_show::run(&args),

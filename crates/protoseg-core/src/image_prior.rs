@@ -7,9 +7,9 @@
 use crate::ScoreGrid;
 
 /// Rounds of estimation. After two, most is gained.
-const ROUNDS: usize = 5;
+pub const IMAGE_PRIOR_ROUNDS: usize = 5;
 /// Added to every share, so that a class which seems absent can still win where its score is high.
-const LEAST_SHARE: f32 = 1e-4;
+pub const IMAGE_PRIOR_LEAST_SHARE: f32 = 1e-4;
 
 /// Adds the logarithms of the classes' shares to the scores of an image, which one grid or several tiles cover.
 ///
@@ -25,7 +25,7 @@ pub fn add_image_prior(grids: &mut [ScoreGrid], background: Option<usize>) {
     let likely: Vec<f32> = grids.iter().flat_map(|grid| grid.positions().flat_map(likelihoods)).collect();
     let mut prior = vec![1.0f32; classes];
     let mut weighted = vec![0.0f32; classes];
-    for _ in 0..ROUNDS {
+    for _ in 0..IMAGE_PRIOR_ROUNDS {
         let mut shares = vec![0.0f64; classes];
         for likely in likely.chunks_exact(classes) {
             let mut sum = 0.0;
@@ -36,11 +36,11 @@ pub fn add_image_prior(grids: &mut [ScoreGrid], background: Option<usize>) {
             let scale = 1.0 / sum;
             shares.iter_mut().zip(&weighted).for_each(|(share, value)| *share += f64::from(value * scale));
         }
-        let share = |share: &f64| (share / positions as f64) as f32 + LEAST_SHARE;
+        let share = |share: &f64| (share / positions as f64) as f32 + IMAGE_PRIOR_LEAST_SHARE;
         prior = shares.iter().map(share).collect();
         if let Some(background) = background {
             let things = prior.iter().enumerate().filter(|(row, _)| *row != background);
-            let largest = things.map(|(_, share)| *share).fold(LEAST_SHARE, f32::max);
+            let largest = things.map(|(_, share)| *share).fold(IMAGE_PRIOR_LEAST_SHARE, f32::max);
             prior.iter_mut().for_each(|share| *share /= largest);
             prior[background] = 1.0;
         }

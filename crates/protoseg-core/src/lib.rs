@@ -32,7 +32,7 @@ pub use episode::{
     MIN_EPISODE_PIXELS, NamedEpisode, UnknownEpisodeStyle, draw_episodes,
 };
 pub use fold::{Fold, FoldError, FoldScheme, find_ids};
-pub use image_prior::add_image_prior;
+pub use image_prior::{IMAGE_PRIOR_LEAST_SHARE, IMAGE_PRIOR_ROUNDS, add_image_prior};
 pub use name::{MAX_NAME, NameError, check_name, is_control};
 pub use preprocess::{Canvas, Fit, GridPlacement, Preprocess};
 pub use raster::{ClassRows, FileIds, IGNORE, IdMap, Image, LabelMap, RowMap, SUPPORT_ROW};

@@ -32,6 +32,7 @@
 //! | score a model | [`evaluate`], [`episodes`] |
 //! | train one | [`train`] |
 //! | rerun a table | [`experiment`] |
+//! | take a model to other runtimes | [`export`] |
 //! | look into the method | [`method::capl`], equation by equation |
 //! | look into the network | [`encoder`], [`decoder`], [`network`] |
 //! | read other projects' weights | [`weights`] |
@@ -52,6 +53,7 @@ mod episode;
 pub mod episodes;
 pub mod evaluate;
 pub mod experiment;
+pub mod export;
 pub mod from_encoder;
 mod graph;
 pub mod inference;

@@ -104,6 +104,16 @@ pub fn run(args: &Bench) -> Result<()> {
             let model = measure::few_shot_model(method, backbone, usize::from(*size))?;
             episodes(&model, method, usize::from(*shots), usize::from(*runs), *json)
         }
+        Bench::Model { arch, size, output: path, force } => {
+            output::refuse_overwrite(path, *force)?;
+            let model = measure::model(measure::network(arch)?, usize::from(*size))?;
+            model.save(path)?;
+            output::line(format_args!(
+                "{} with random weights -> {}",
+                model.config().describe(),
+                path.display()
+            ))
+        }
         Bench::Layers { what, runs } => layers(what, usize::from(*runs)),
     }
 }

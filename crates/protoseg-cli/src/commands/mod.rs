@@ -12,6 +12,7 @@ pub mod demo;
 pub mod episodes;
 pub mod eval;
 pub mod experiment;
+pub mod export;
 pub mod import;
 pub mod info;
 pub mod new;

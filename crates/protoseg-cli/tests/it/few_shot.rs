@@ -25,7 +25,7 @@ use serde_json::Value;
 use crate::run::Folder;
 
 /// A folder with a model that answers episodes, one that does not, and photos with masks.
-struct Desk(Folder);
+pub struct Desk(Folder);
 
 impl Deref for Desk {
     type Target = Folder;
@@ -36,7 +36,7 @@ impl Deref for Desk {
 }
 
 impl Desk {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let desk = Self(Folder::new());
         desk.save("model.safetensors", Method::Panet(Panet::default()));
         let capl = Capl::new(Ablation::Capl, Preset::Reference.options(), 2, false);
@@ -54,7 +54,7 @@ impl Desk {
     }
 
     /// A model of a published system, with random weights.
-    fn save_system(&self, system: &str) {
+    pub fn save_system(&self, system: &str) {
         let method = few_shot(system).unwrap();
         let encoder = ResNetConfig { width: 0.125, ..ResNetConfig::new(10) };
         let network = method.published_network(EncoderConfig::ResNet(encoder));

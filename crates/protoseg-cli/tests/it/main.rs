@@ -5,6 +5,7 @@ mod bench;
 mod data;
 mod docs;
 mod experiment;
+mod export;
 mod faults;
 mod few_shot;
 mod import;

@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// What a cosine is multiplied by before the softmax.
-pub(super) const ALPHA: f64 = 20.0;
+pub(crate) const ALPHA: f64 = 20.0;
 
 /// PANet has no settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

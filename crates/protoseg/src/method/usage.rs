@@ -74,7 +74,7 @@ impl Rows {
     }
 
     /// Where the rows of each class end.
-    pub(super) fn ends(&self) -> Vec<usize> {
+    pub(crate) fn ends(&self) -> Vec<usize> {
         let mut ends = vec![0; self.n_classes()];
         self.owners.iter().enumerate().for_each(|(row, &owner)| ends[usize::from(owner)] = row + 1);
         // A class may have no row: all of the background's may have stepped back.

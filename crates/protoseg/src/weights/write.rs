@@ -8,7 +8,7 @@ use safetensors::{Dtype, View};
 
 use super::WeightsError;
 
-/// Writes `tensors` (f32, f16 or bytes) and `metadata` beside `path` first, then in its place.
+/// Writes `tensors` (f32, f16, integers or bytes) and `metadata` beside `path` first, then in its place.
 pub(crate) fn write_safetensors(
     path: &Path,
     tensors: Vec<(String, TensorData)>,
@@ -55,6 +55,8 @@ impl View for Values {
             DType::F32 => Dtype::F32,
             DType::F16 => Dtype::F16,
             DType::U8 => Dtype::U8,
+            DType::I32 => Dtype::I32,
+            DType::I64 => Dtype::I64,
             other => unreachable!("no tensor of ours is stored as {other:?}"),
         }
     }

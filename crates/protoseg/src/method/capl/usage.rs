@@ -81,6 +81,11 @@ impl Usage {
         self.dqce.is_some()
     }
 
+    /// G_qry, if DQCE acts.
+    pub(crate) fn dqce_gate(&self) -> Option<Gate> {
+        self.dqce
+    }
+
     /// Where the paper and its reference implementation differ.
     pub fn options(&self) -> &Options {
         &self.options

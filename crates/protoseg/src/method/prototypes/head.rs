@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     config::ConfigError,
-    graph::Graph,
+    graph::{Graph, Node},
     method::{
         BaseClasses, FeatureShape, Losses,
         capl::{self, Capl, CaplWeights, Options, Preset, loss},
@@ -81,11 +81,16 @@ impl Head {
     /// `[batch, d, h, w]` -> `[batch, d of the head, h, w]`, signed.
     pub(crate) fn features(&self, features: Tensor<4>) -> Tensor<4> {
         let (mut graph, input) = Graph::new();
-        let x = graph.conv_norm("head.hidden", &self.hidden, input);
+        let out = self.describe(&mut graph, input);
+        graph.run_to(features, out)
+    }
+
+    /// Its layers on the node of the features; returns the node of its own.
+    pub(crate) fn describe<'a>(&'a self, graph: &mut Graph<'a>, x: Node) -> Node {
+        let x = graph.conv_norm("head.hidden", &self.hidden, x);
         let x = graph.relu(x);
         let x = graph.dropout(&self.dropout, x);
-        let out = graph.conv("head.out", &self.out, x);
-        graph.run_to(features, out)
+        graph.conv("head.out", &self.out, x)
     }
 
     /// The losses of a batch of features `[batch, d, h, w]` and their labels, of which the last half plays the supports.

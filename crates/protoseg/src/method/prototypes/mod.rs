@@ -333,19 +333,35 @@ impl PrototypeUsage {
     }
 
     /// What a cosine is multiplied by.
-    fn scale(&self) -> f32 {
+    pub(crate) fn scale(&self) -> f32 {
         match self.answer {
             Answer::Product if self.settings.has_background => PRODUCT_SCALE,
             _ => SCALE,
         }
     }
 
-    fn is_whitened(&self) -> bool {
+    /// Whether cosines are those of the whitened space.
+    pub(crate) fn is_whitened(&self) -> bool {
         matches!(self.answer, Answer::Whitened | Answer::Product)
     }
 
+    /// Whether cosines with rows take part.
+    pub(crate) fn compares_rows(&self) -> bool {
+        self.answer != Answer::Head
+    }
+
+    /// Whether the image prior takes part.
+    pub(crate) fn has_image_prior(&self) -> bool {
+        self.image_prior
+    }
+
+    /// Whether the first base class is the background.
+    pub(crate) fn has_background(&self) -> bool {
+        self.settings.has_background
+    }
+
     /// CAPL's settings and weights, if the head takes part.
-    fn head<'a>(&self, weights: &'a PrototypesWeights) -> Option<(capl::Usage, &'a Head)> {
+    pub(crate) fn head<'a>(&self, weights: &'a PrototypesWeights) -> Option<(capl::Usage, &'a Head)> {
         let takes_part = matches!(self.answer, Answer::Head | Answer::Product);
         let settings = self.settings.head.as_ref().filter(|_| takes_part)?;
         Some((settings.capl.usage(), weights.head.as_ref()?))
@@ -438,7 +454,7 @@ impl PrototypeUsage {
     pub(super) fn look(&self, weights: &PrototypesWeights, features: Tensor<4>) -> Looked {
         let [batch, _, height, width] = features.dims();
         let head = self.head(weights).map(|(_, head)| head.features(features.clone()));
-        let pixels = (self.answer != Answer::Head).then(|| weights.unit_pixels(features, self.is_whitened()));
+        let pixels = self.compares_rows().then(|| weights.unit_pixels(features, self.is_whitened()));
         Looked { size: [batch, height, width], pixels, head }
     }
 

@@ -1,0 +1,262 @@
+//! The graph of a network as nodes of ONNX. Batch-norm is part of the convolution before it.
+
+use std::collections::HashMap;
+
+use protoseg_core::GridPlacement;
+use protoseg_kernels::{Activation, channels_last::MaxPool};
+
+use super::{
+    ExportError,
+    builder::{Attribute, Builder, Value},
+    ops::Size,
+};
+use crate::{
+    bridge::ConvGeometry,
+    graph::{
+        Graph, Node, Op, PerNode,
+        fold::Folded,
+        fuse::{Layer, Step, Work, fuse},
+        shape::MapShape,
+    },
+};
+
+/// Adds the layers that lead from `input` to `outputs`. `shape` is that of the input; if it is `free`, only an example:
+/// height and width are known in use.
+pub(super) fn lower(
+    builder: &mut Builder,
+    graph: &Graph<'_>,
+    outputs: &[Node],
+    input: Value,
+    (shape, is_free): (MapShape, bool),
+) -> Result<Vec<Value>, ExportError> {
+    let mut lowering = Lowering { builder, shapes: graph.shapes(shape), is_free, values: HashMap::new() };
+    let mut input = Some(input);
+    for step in fuse(graph, outputs) {
+        let value = match &step.work {
+            Work::Single(Op::Input, _) => input.take().expect("a graph has one input"),
+            Work::Single(op, inputs) => lowering.single(&step, *op, inputs)?,
+            Work::Layer(layer) => lowering.layer(&step, layer),
+        };
+        lowering.values.insert(step.output, value);
+    }
+    Ok(outputs.iter().map(|output| lowering.values[output].clone()).collect())
+}
+
+struct Lowering<'b> {
+    builder: &'b mut Builder,
+    shapes: PerNode<MapShape>,
+    is_free: bool,
+    values: HashMap<Node, Value>,
+}
+
+impl Lowering<'_> {
+    fn value(&self, node: Node) -> Value {
+        self.values[&node].clone()
+    }
+
+    /// `[height, width]` of a node's map.
+    fn size(&self, node: Node) -> Size {
+        let [height, width, _] = self.shapes[node];
+        if self.is_free { Size::Of(self.value(node)) } else { Size::Fixed([height, width]) }
+    }
+
+    fn single(&mut self, step: &Step<'_>, op: Op<'_>, inputs: &[Node]) -> Result<Value, ExportError> {
+        let name = &step.name;
+        let x = self.value(inputs[0]);
+        Ok(match op {
+            Op::Activation(activation) => self.activation(name, &x, activation),
+            Op::Add => {
+                let other = self.value(inputs[1]);
+                self.builder.binary("Add", name, &x, &other)
+            }
+            Op::Norm(norm) => {
+                let (scale, shift) = norm.scale_and_shift();
+                let shape = [1, scale.len(), 1, 1];
+                let scale = self.builder.floats(&format!("{name}.scale"), &shape, &scale);
+                let shift = self.builder.floats(&format!("{name}.shift"), &shape, &shift);
+                let scaled = self.builder.binary("Mul", &format!("{name}.scaled"), &x, &scale);
+                self.builder.binary("Add", name, &scaled, &shift)
+            }
+            Op::MaxPool(pool) => self.max_pool(name, &x, inputs[0], pool),
+            Op::AveragePool { bins } => self.average_pool(name, &x, inputs[0], bins)?,
+            Op::Resize => self.resize(name, inputs[0], inputs[1], GridPlacement::Corners),
+            Op::Concat => {
+                let parts: Vec<Value> = inputs.iter().map(|&input| self.value(input)).collect();
+                self.builder.concat(name, &parts.iter().collect::<Vec<_>>(), 1)
+            }
+            Op::Stages => self.stages(name, inputs),
+            // Only training drops anything.
+            Op::Dropout(_) => x,
+            Op::Input | Op::Conv(_) => unreachable!("it is no single step"),
+        })
+    }
+
+    fn layer(&mut self, step: &Step<'_>, layer: &Layer<'_>) -> Value {
+        let name = &step.name;
+        let mut x = self.value(layer.input);
+        if let Some(pyramid) = &layer.pyramid {
+            let mut parts = vec![x];
+            for level in &pyramid.levels {
+                let name = format!("{}.up{}", pyramid.name, level.bins);
+                parts.push(self.resize(&name, level.map, layer.input, GridPlacement::Corners));
+            }
+            x = self.builder.concat(&pyramid.name, &parts.iter().collect::<Vec<_>>(), 1);
+        }
+        let Folded { weight, bias } = Folded::new(layer.conv, layer.norm);
+        let shape: [usize; 4] = layer.conv.weight.lazy_shape().dims();
+        let weight = self.builder.floats(&format!("{name}.weight"), &shape, &weight);
+        let bias = self.builder.floats(&format!("{name}.bias"), &[shape[0]], &bias);
+        let ConvGeometry { stride, dilation, padding, padding_after, groups } = ConvGeometry::of(layer.conv);
+        let both = |value: usize| Attribute::Ints(vec![value as i64; 2]);
+        let pads = [padding, padding, padding_after, padding_after].map(|pad| pad as i64);
+        let attributes = vec![
+            ("dilations", both(dilation)),
+            ("group", Attribute::Int(groups as i64)),
+            ("kernel_shape", both(shape[2])),
+            ("pads", Attribute::Ints(pads.to_vec())),
+            ("strides", both(stride)),
+        ];
+        let mut out = self.builder.node("Conv", name, &[&x, &weight, &bias], attributes);
+        if let Some(other) = layer.add {
+            let other = self.value(other);
+            out = self.builder.binary("Add", &format!("{name}.add"), &out, &other);
+        }
+        self.activation(&format!("{name}.activation"), &out, layer.activation)
+    }
+
+    fn activation(&mut self, name: &str, x: &Value, activation: Activation) -> Value {
+        match activation {
+            Activation::None => x.clone(),
+            Activation::Relu => self.builder.unary("Relu", name, x),
+            Activation::Relu6 => {
+                let (low, high) = (self.builder.scalar(0.0), self.builder.scalar(6.0));
+                self.builder.node("Clip", name, &[x, &low, &high], Vec::new())
+            }
+        }
+    }
+
+    fn max_pool(&mut self, name: &str, x: &Value, input: Node, pool: MaxPool) -> Value {
+        let before = pool.padding() as i64;
+        let [height, width, _] = self.shapes[input];
+        // A last window that reaches beyond the map is said by padding where sizes are known: not every runtime means the
+        // same by `ceil_mode`.
+        let after = |side: usize| {
+            let reach = (pool.out(side) - 1) * pool.stride + pool.window;
+            (reach as i64 - side as i64 - before).max(0)
+        };
+        let [below, right] = if self.is_free { [before; 2] } else { [after(height), after(width)] };
+        let both = |value: usize| Attribute::Ints(vec![value as i64; 2]);
+        let attributes = vec![
+            ("ceil_mode", Attribute::Int(i64::from(pool.ceil && self.is_free))),
+            ("kernel_shape", both(pool.window)),
+            ("pads", Attribute::Ints(vec![before, before, below, right])),
+            ("strides", both(pool.stride)),
+        ];
+        self.builder.node("MaxPool", name, &[x], attributes)
+    }
+
+    /// Means over `bins` x `bins` cells: windows of equal size where the sides can be divided, else one product per axis
+    /// with the share of each position in each cell.
+    fn average_pool(
+        &mut self,
+        name: &str,
+        x: &Value,
+        input: Node,
+        bins: usize,
+    ) -> Result<Value, ExportError> {
+        if bins == 1 {
+            return Ok(self.builder.unary("GlobalAveragePool", name, x));
+        }
+        if self.is_free {
+            return Err(ExportError::FreeCanvas { layer: name.to_string() });
+        }
+        let [height, width, _] = self.shapes[input];
+        if height.is_multiple_of(bins) && width.is_multiple_of(bins) {
+            let window = || Attribute::Ints(vec![(height / bins) as i64, (width / bins) as i64]);
+            let attributes = vec![
+                ("kernel_shape", window()),
+                ("pads", Attribute::Ints(vec![0; 4])),
+                ("strides", window()),
+            ];
+            return Ok(self.builder.node("AveragePool", name, &[x], attributes));
+        }
+        let rows = self.builder.floats(&format!("{name}.rows"), &[bins, height], &cells(height, bins));
+        let columns = transposed(&cells(width, bins), width);
+        let columns = self.builder.floats(&format!("{name}.columns"), &[width, bins], &columns);
+        let narrow = self.builder.binary("MatMul", &format!("{name}.across"), x, &columns);
+        Ok(self.builder.binary("MatMul", name, &rows, &narrow))
+    }
+
+    /// The map of one node at the size of another's.
+    fn resize(&mut self, name: &str, from: Node, like: Node, placement: GridPlacement) -> Value {
+        let x = self.value(from);
+        let (own, other) = (self.shapes[from], self.shapes[like]);
+        if own[..2] == other[..2] {
+            return x;
+        }
+        let size = self.size(like);
+        if own[..2] != [1, 1] {
+            return self.builder.resize(name, &x, &size, placement);
+        }
+        let shape = match size {
+            Size::Fixed([height, width]) => self.builder.ints(&[1, 1, height as i64, width as i64]),
+            Size::Of(_) => {
+                let (ones, size) = (self.builder.ints(&[1, 1]), self.builder.size(name, &size));
+                self.builder.concat(&format!("{name}.shape"), &[&ones, &size], 0)
+            }
+        };
+        self.builder.binary("Expand", name, &x, &shape)
+    }
+
+    /// All maps at unit length per pixel on the grid of the first, joined, at unit length again.
+    fn stages(&mut self, name: &str, inputs: &[Node]) -> Value {
+        let first = self.size(inputs[0]);
+        let mut parts = Vec::new();
+        for (index, &input) in inputs.iter().enumerate() {
+            let x = self.value(input);
+            let unit = self.builder.unit(&format!("{name}.{index}"), &x, 1);
+            let is_same = self.shapes[input][..2] == self.shapes[inputs[0]][..2];
+            parts.push(match is_same {
+                true => unit,
+                false => {
+                    let name = format!("{name}.{index}.resize");
+                    self.builder.resize(&name, &unit, &first, GridPlacement::Centres)
+                }
+            });
+        }
+        let joined = self.builder.concat(name, &parts.iter().collect::<Vec<_>>(), 1);
+        self.builder.unit(name, &joined, 1)
+    }
+}
+
+/// `[bins, side]`: the share of each position in the mean of each cell.
+fn cells(side: usize, bins: usize) -> Vec<f32> {
+    let mut shares = vec![0.0; bins * side];
+    for (cell, shares) in shares.chunks_exact_mut(side).enumerate() {
+        let range = cell * side / bins..((cell + 1) * side).div_ceil(bins);
+        let share = 1.0 / range.len() as f32;
+        shares[range].fill(share);
+    }
+    shares
+}
+
+fn transposed(rows: &[f32], columns: usize) -> Vec<f32> {
+    let count = rows.len() / columns;
+    (0..columns).flat_map(|column| (0..count).map(move |row| rows[row * columns + column])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_of_a_line_overlap_where_it_cannot_be_divided() {
+        // Five positions in three cells: 0 and 1; 1 to 3; 3 and 4.
+        let third = 1.0 / 3.0;
+        let expected = [0.5, 0.5, 0.0, 0.0, 0.0, 0.0, third, third, third, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5];
+        assert_eq!(cells(5, 3), expected);
+        // More cells than positions: each sees the position that it lies on.
+        assert_eq!(cells(1, 2), [1.0, 1.0]);
+        assert_eq!(transposed(&cells(2, 2), 2), [1.0, 0.0, 0.0, 1.0]);
+    }
+}
