@@ -125,9 +125,7 @@ impl Dataset {
         )
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (String, Option<PathBuf>))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, Option<PathBuf>))> {
         let dataset = slf.get();
         let restore = slf.py().get_type::<Self>().getattr("_restore")?;
         Ok((restore, (dataset.source.clone(), dataset.root.clone())))

@@ -208,9 +208,9 @@ impl From<TrainError> for Failure {
             TrainError::Register(error) => error.into(),
             error => {
                 let hint = match &error {
-                    TrainError::Exists { .. } => {
-                        Some("continue it with `resume=True`, replace it with `force=True`, or choose another folder")
-                    }
+                    TrainError::Exists { .. } => Some(
+                        "continue it with `resume=True`, replace it with `force=True`, or choose another folder",
+                    ),
                     TrainError::Config(error) if error.key == "data.source" => Some("choose one with `data`"),
                     _ => None,
                 };

@@ -6,9 +6,7 @@ use protoseg::{
     ClassPack, Model,
     core::Protocol,
     data::Benchmark,
-    evaluate::{
-        self, LabelledResults, Results, SupportSource, evaluate, evaluate_labelled, evaluate_taught,
-    },
+    evaluate::{self, LabelledResults, Results, SupportSource, evaluate, evaluate_labelled, evaluate_taught},
 };
 use pyo3::prelude::*;
 use serde_json::Value;
@@ -51,8 +49,9 @@ impl Request<'_> {
         if seeds.is_empty() {
             return Err(input("no seed is given"));
         }
-        let protocol: Protocol =
-            protocol.parse().map_err(|error: <Protocol as std::str::FromStr>::Err| input(error.to_string()))?;
+        let protocol: Protocol = protocol
+            .parse()
+            .map_err(|error: <Protocol as std::str::FromStr>::Err| input(error.to_string()))?;
         let fold = fold.or(model.manifest().training.fold).unwrap_or(0);
         let progress = |done: usize, total: usize| steps.done(done, total);
         let has_base = model.classes().n_base() > 1 || model.usage().is_err();
@@ -60,8 +59,7 @@ impl Request<'_> {
         if pack.is_some() || (has_base && !has_novel) {
             let usage = model.usage()?;
             let pack = pack.as_deref();
-            let results =
-                evaluate_labelled(&name, model, pack, &usage, benchmark, limit, &progress, |_| ())?;
+            let results = evaluate_labelled(&name, model, pack, &usage, benchmark, limit, &progress, |_| ())?;
             return Evaluation::new(
                 &results,
                 results.headline(),

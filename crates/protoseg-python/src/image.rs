@@ -123,7 +123,11 @@ fn from_array(array: &Bound<'_, PyUntypedArray>) -> Result<Image, Failure> {
         (3, Some(bytes)) => bytes.to_vec(),
         (3, None) => view.iter().copied().collect(),
         (1, _) => view.iter().flat_map(|&gray| [gray; 3]).collect(),
-        _ => view.iter().zip([true, true, true, false].iter().cycle()).filter_map(|(&value, &is_kept)| is_kept.then_some(value)).collect(),
+        _ => view
+            .iter()
+            .zip([true, true, true, false].iter().cycle())
+            .filter_map(|(&value, &is_kept)| is_kept.then_some(value))
+            .collect(),
     };
     Ok(Image::new(width, height, data))
 }

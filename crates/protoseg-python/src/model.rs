@@ -77,9 +77,7 @@ impl Use {
             Some(Tiles::Switch(true)) => Some(OVERLAP),
             Some(Tiles::Overlap(share)) if (0.0..=0.5).contains(&share) => Some(share),
             Some(Tiles::Overlap(share)) => {
-                return Err(input(format!(
-                    "`tiles` must be True, or an overlap from 0 to 0.5, got {share}"
-                )));
+                return Err(input(format!("`tiles` must be True, or an overlap from 0 to 0.5, got {share}")));
             }
         };
         let pack = pack.map(|pack| Arc::clone(&pack.get().inner));
@@ -163,10 +161,11 @@ impl Model {
             if let Some(rest) = rest {
                 registration = registration.rest(rest);
             }
-            let reports = registration.run(&self.inner, &mut pack, &set, &|stage, done, total| match stage {
-                RegisterStage::Looking => steps.done(done, 2 * total),
-                RegisterStage::Checking => steps.done(total + done, 2 * total),
-            })?;
+            let reports =
+                registration.run(&self.inner, &mut pack, &set, &|stage, done, total| match stage {
+                    RegisterStage::Looking => steps.done(done, 2 * total),
+                    RegisterStage::Checking => steps.done(total + done, 2 * total),
+                })?;
             Ok::<_, Failure>((pack, reports))
         })?;
         let (pack, classes) = taught?;
@@ -311,14 +310,18 @@ impl Model {
         let mut given: Vec<(String, Vec<Given>)> = Vec::new();
         if let Ok(name) = classes.cast::<PyString>() {
             let Some(supports) = supports else {
-                return Err(input(format!("class `{name}` has no support\nhint: give a list of pairs: [(image, mask)]")));
+                return Err(input(format!(
+                    "class `{name}` has no support\nhint: give a list of pairs: [(image, mask)]"
+                )));
             };
             let name = name.to_string();
             given.push((name.clone(), gather(&name, supports)?));
         } else {
             let classes = classes.cast::<PyMapping>().map_err(PyErr::from)?;
             if supports.is_some() {
-                return Err(input("supports are given twice\nhint: give the name of a class and its supports, or a dictionary"));
+                return Err(input(
+                    "supports are given twice\nhint: give the name of a class and its supports, or a dictionary",
+                ));
             }
             for item in classes.items()? {
                 let (name, supports): (String, Bound<'_, PyAny>) = item.extract()?;
@@ -518,12 +521,7 @@ impl Model {
     }
 
     #[classmethod]
-    fn _restore(
-        cls: &Bound<'_, PyType>,
-        kind: &str,
-        device: &str,
-        bytes: Vec<u8>,
-    ) -> Result<Self, Failure> {
+    fn _restore(cls: &Bound<'_, PyType>, kind: &str, device: &str, bytes: Vec<u8>) -> Result<Self, Failure> {
         let py = cls.py();
         match kind {
             "box" => Self::in_the_box(py, device),

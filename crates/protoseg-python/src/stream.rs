@@ -132,7 +132,7 @@ impl State {
                 return Ok(Some(made));
             }
             let receiver = &mut self.receiver;
-            match py.detach(|| receiver.recv_timeout(PATIENCE)) {
+            match py.detach(move || receiver.recv_timeout(PATIENCE)) {
                 Ok((place, made)) => drop(self.done.insert(place, made)),
                 Err(RecvTimeoutError::Timeout) => py.check_signals()?,
                 Err(RecvTimeoutError::Disconnected) => return Err(internal("a worker is gone")),
@@ -162,7 +162,12 @@ impl Predictions {
                         return Err(error.into());
                     }
                     let text = format!("left out: {}", error.value(py));
-                    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &std::ffi::CString::new(text.replace('\0', "")).unwrap_or_default(), 1)?;
+                    PyErr::warn(
+                        py,
+                        &py.get_type::<PyUserWarning>(),
+                        &std::ffi::CString::new(text.replace('\0', "")).unwrap_or_default(),
+                        1,
+                    )?;
                 }
                 Some(made) => return made.map(Some),
             }

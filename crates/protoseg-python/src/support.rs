@@ -35,7 +35,12 @@ pub struct Given {
 enum Mask {
     Files(MaskSource),
     /// Ids in memory; of a mask of true and false, 1 is the class.
-    Memory { width: usize, height: usize, ids: Vec<u16>, is_scribble: bool },
+    Memory {
+        width: usize,
+        height: usize,
+        ids: Vec<u16>,
+        is_scribble: bool,
+    },
 }
 
 /// The supports of a class: a list, or a folder or a list of files as the command line reads it.
@@ -184,7 +189,7 @@ fn read_ids(array: &Bound<'_, PyUntypedArray>) -> Result<Vec<u16>, Failure> {
     match dtype.kind() {
         // What is not 0 is true, whatever the byte. A `bool` of Rust must be 0 or 1, and nothing forces numpy's to be.
         b'b' => elements(&any.call_method1("view", ("uint8",))?, |value: u8| u16::from(value != 0)),
-        b'u' if dtype.itemsize() == 1 => elements(any, u16::from),
+        b'u' if dtype.itemsize() == 1 => elements(any, |id: u8| u16::from(id)),
         b'u' | b'i' => {
             let (least, most): (i128, i128) =
                 (any.call_method0("min")?.extract()?, any.call_method0("max")?.extract()?);

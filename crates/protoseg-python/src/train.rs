@@ -66,7 +66,9 @@ pub fn train(
     let settings = settings.map(read_settings).transpose()?.unwrap_or_default();
     let is_planned = data.is_some() || recipe.is_some() || !settings.is_empty();
     if resume && (is_planned || force) {
-        return Err(input("a run goes on as it was planned\nhint: give only `out` and `callback` with `resume`"));
+        return Err(input(
+            "a run goes on as it was planned\nhint: give only `out` and `callback` with `resume`",
+        ));
     }
     work::run(py, None, |steps| {
         let look = |done: usize, total: usize| steps.done(done, total);
@@ -145,8 +147,9 @@ fn make_plan(
     plan.data.root = root.or(plan.data.root);
     let mut table = Table::try_from(&plan).map_err(internal)?;
     merge(&mut table, settings);
-    let plan = Plan::deserialize(table)
-        .map_err(|error| input(format!("the settings are not those of a plan: {}", error.to_string().trim_end())))?;
+    let plan = Plan::deserialize(table).map_err(|error| {
+        input(format!("the settings are not those of a plan: {}", error.to_string().trim_end()))
+    })?;
     plan.check()?;
     Ok(plan)
 }
@@ -158,8 +161,9 @@ fn read_settings(settings: &Bound<'_, PyDict>) -> Result<Table, Failure> {
     // A path becomes its text.
     keywords.set_item("default", py.get_type::<pyo3::types::PyString>())?;
     let json: String = py.import("json")?.call_method("dumps", (settings,), Some(&keywords))?.extract()?;
-    let flat: Table = serde_json::from_str(&json)
-        .map_err(|error| input(format!("the settings cannot be used: {error}\nhint: leave out what is None")))?;
+    let flat: Table = serde_json::from_str(&json).map_err(|error| {
+        input(format!("the settings cannot be used: {error}\nhint: leave out what is None"))
+    })?;
     let mut table = Table::new();
     for (name, value) in flat {
         let nest = |value: Value, part: &str| Value::Table(Table::from_iter([(part.to_string(), value)]));
