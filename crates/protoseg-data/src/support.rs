@@ -14,6 +14,7 @@ pub struct Support {
     labels: RowMap,
     pixels: u64,
     is_weak: bool,
+    is_part: bool,
     notes: Vec<String>,
 }
 
@@ -46,7 +47,7 @@ impl Support {
             return Err(SupportSizeError { name, got, expected });
         }
         let pixels = labels.data.iter().filter(|&&label| label == SUPPORT_ROW).count() as u64;
-        Ok(Self { name, image, labels, pixels, is_weak: false, notes: Vec::new() })
+        Ok(Self { name, image, labels, pixels, is_weak: false, is_part: false, notes: Vec::new() })
     }
 
     /// From a mask of the same size as the image, one value per pixel, line by line: true where the class is. The
@@ -61,9 +62,10 @@ impl Support {
         Self::new(name, image, RowMap::new(width, height, mask.iter().map(label).collect()))
     }
 
-    /// With pixels that nobody labelled as the row `rest`; without it they stay unlabelled.
+    /// With pixels that nobody labelled as the row `rest`; without it they stay unlabelled, and so they do beside a
+    /// scribble, where the class goes on.
     pub fn with_rest(mut self, rest: Option<u16>) -> Self {
-        if let Some(rest) = rest {
+        if let Some(rest) = rest.filter(|_| !self.is_part) {
             self.labels.data.iter_mut().filter(|label| **label == IGNORE).for_each(|label| *label = rest);
         }
         self
@@ -74,6 +76,12 @@ impl Support {
     #[must_use]
     pub fn weak(self) -> Self {
         Self { is_weak: true, ..self }
+    }
+
+    /// The same, marked as a scribble: weak, and only a part of the class is labelled.
+    #[must_use]
+    pub fn scribbled(self) -> Self {
+        Self { is_part: true, ..self.weak() }
     }
 
     /// The same with notes for people on how its files were understood.

@@ -87,11 +87,6 @@ impl MaskSource {
         let numbers: Option<Vec<f64>> = text.split(',').map(|word| word.trim().parse().ok()).collect();
         whole_pixels(numbers?.try_into().ok()?).map(Self::Box)
     }
-
-    /// Whether it says only roughly where the class is.
-    pub fn is_weak(&self) -> bool {
-        matches!(self, Self::Box(_) | Self::Scribble(_))
-    }
 }
 
 /// How many ids an error names: a soft mask has hundreds.
@@ -195,7 +190,30 @@ impl SupportFiles {
     /// Reads image and mask. In a mask with base labels, ids below `n_base` are rows of the model, and ids up to
     /// `known` are ignored.
     pub fn load(&self, n_base: u16, known: u16) -> Result<Support, DataError> {
-        let (image, Painted { map: label, note }) = self.read()?;
+        let (image, painted) = match self.mask {
+            MaskSource::Alpha => self.read_cut_out()?,
+            _ => {
+                let image = read_image(&self.image)?;
+                let painted = self.read_mask(&image)?;
+                (image, painted)
+            }
+        };
+        self.label(image, painted, n_base, known)
+    }
+
+    /// The same for an image that is in memory; [`Self::image`] is its name. It is no cut-out.
+    pub fn load_onto(&self, image: Image, n_base: u16, known: u16) -> Result<Support, DataError> {
+        let painted = self.read_mask(&image)?;
+        self.label(image, painted, n_base, known)
+    }
+
+    fn label(
+        &self,
+        image: Image,
+        Painted { map: label, note }: Painted,
+        n_base: u16,
+        known: u16,
+    ) -> Result<Support, DataError> {
         let value = self.find_value(&label, n_base)?;
         let base_rows = self.base_labels.then_some((n_base, known));
         let rows = match Remap::for_mask(value, base_rows, PAINTED).apply(&label) {
@@ -214,35 +232,39 @@ impl SupportFiles {
                 format!("holds no pixel of the class (id `{value}`)"),
                 "paint the class into the mask, or give the id that it has",
             )),
-            _ if self.mask.is_weak() => Ok(support.noted(note).weak()),
-            _ => Ok(support.noted(note)),
+            _ => Ok(match self.mask {
+                MaskSource::Box(_) => support.noted(note).weak(),
+                MaskSource::Scribble(_) => support.noted(note).scribbled(),
+                MaskSource::File(_) | MaskSource::Alpha => support.noted(note),
+            }),
         }
     }
 
-    /// The image, and a mask of its size.
-    fn read(&self) -> Result<(Image, Painted), DataError> {
+    /// A cut-out and its opaque part.
+    fn read_cut_out(&self) -> Result<(Image, Painted), DataError> {
+        let (image, painted) = read_cut_out(&self.image)?;
+        let painted = painted.ok_or_else(|| self.no_mask())?;
+        Ok((image, Painted { note: None, ..painted }))
+    }
+
+    fn no_mask(&self) -> DataError {
+        let reason = "has no mask, and is no cut-out: it has no transparent part".to_string();
+        self.wrong(reason, "give it a mask, a box or a scribble, or make all but the class transparent")
+    }
+
+    /// A mask of the image's size.
+    fn read_mask(&self, image: &Image) -> Result<Painted, DataError> {
         match &self.mask {
             MaskSource::File(path) | MaskSource::Scribble(path) => {
                 let has_ids = self.value.is_some() || self.base_labels;
-                let (image, painted) = (read_image(&self.image)?, read_painted(path, has_ids)?);
+                let painted = read_painted(path, has_ids)?;
                 let label = Some(path.clone());
                 let sample = Sample { name: self.class.clone(), image: self.image.clone(), label };
-                check_sizes(&sample, &image, &painted.map)?;
-                Ok((image, painted))
+                check_sizes(&sample, image, &painted.map)?;
+                Ok(painted)
             }
-            MaskSource::Alpha => {
-                let (image, painted) = read_cut_out(&self.image)?;
-                let painted = painted.ok_or_else(|| {
-                    let reason = "has no mask, and is no cut-out: it has no transparent part".to_string();
-                    self.wrong(
-                        reason,
-                        "give it a mask, a box or a scribble, or make all but the class transparent",
-                    )
-                })?;
-                Ok((image, Painted { note: None, ..painted }))
-            }
+            MaskSource::Alpha => Err(self.no_mask()),
             MaskSource::Box(bounds) => {
-                let image = read_image(&self.image)?;
                 let label = draw_box(image.width, image.height, *bounds);
                 if !label.data.contains(&PAINTED) {
                     let [left, top, ..] = bounds;
@@ -252,7 +274,7 @@ impl SupportFiles {
                         "give left, top, width and height in pixels of the image",
                     ));
                 }
-                Ok((image, label.into()))
+                Ok(label.into())
             }
         }
     }
@@ -412,6 +434,14 @@ mod tests {
         let scribbled = read(r#", "scribble": "m.png""#).unwrap().load(16, 21).unwrap();
         assert_eq!((scribbled.pixels(), scribbled.is_weak()), (1, true));
         assert!(!read(r#", "mask": "m.png""#).unwrap().load(16, 21).unwrap().is_weak());
+        // What is not painted is background in a mask, and may be the class beside a scribble.
+        let unlabelled = |fields: &str| {
+            let files = read(fields).unwrap();
+            let in_memory = files.load_onto(read_image(&image).unwrap(), 16, 21).unwrap();
+            assert_eq!(in_memory, files.load(16, 21).unwrap());
+            in_memory.with_rest(Some(0)).labels().data.iter().filter(|&&row| row == IGNORE).count()
+        };
+        assert_eq!((unlabelled(r#", "mask": "m.png""#), unlabelled(r#", "scribble": "m.png""#)), (0, 3));
 
         let opaque = read("").unwrap().load(16, 21).unwrap_err().to_string();
         assert!(opaque.contains("a.png` of class `duck` has no mask"), "{opaque}");

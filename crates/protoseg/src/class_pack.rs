@@ -24,7 +24,7 @@ use crate::{
     },
     model::Model,
     register::{Classifier, RegisterError},
-    weights::{TensorFile, WeightsError, write_checked},
+    weights::{TensorFile, WeightsError, serialize, write_checked},
 };
 
 /// Novel classes of one model, and supports that refine its own.
@@ -385,8 +385,8 @@ impl ClassPack {
         model.classifier(&names, &supports, usage)
     }
 
-    /// Writes the pack, whole or not at all. It is read again before it replaces anything.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), PackError> {
+    /// What a file of the pack holds: tensors, and what is said of them.
+    fn contents(&self) -> (Vec<(String, TensorData)>, HashMap<String, String>) {
         let listed = |shot: &Shot| ListedShot {
             image: shot.image.clone(),
             pixels: shot.pixels,
@@ -416,7 +416,12 @@ impl ClassPack {
             let dim = groups.clone().next().map_or(self.dim, |group| group.sum.len());
             tensors.push((CLUSTERS.to_string(), table(groups, dim)));
         }
-        let metadata = HashMap::from([(KEY.to_string(), listing)]);
+        (tensors, HashMap::from([(KEY.to_string(), listing)]))
+    }
+
+    /// Writes the pack, whole or not at all. It is read again before it replaces anything.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), PackError> {
+        let (tensors, metadata) = self.contents();
         let path = path.as_ref();
         write_checked(path, tensors, metadata, |written| match Self::load(written) {
             Ok(again) if again == *self => Ok(()),
@@ -426,9 +431,23 @@ impl ClassPack {
 
     /// Reads a pack.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, PackError> {
-        let path = path.as_ref();
-        let wrong = |reason: String| PackError::Format { path: path.to_path_buf(), reason };
-        let file = TensorFile::open(path)?;
+        Self::of_file(&TensorFile::open(path.as_ref())?)
+    }
+
+    /// The bytes of the pack's file, to send the pack elsewhere ([`Self::from_bytes`]).
+    pub fn to_bytes(&self) -> Result<Vec<u8>, PackError> {
+        let (tensors, metadata) = self.contents();
+        let failed = |source| WeightsError::Write { path: "the pack".into(), source };
+        Ok(serialize(tensors, metadata).map_err(failed)?)
+    }
+
+    /// The pack of a file that is in memory.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, PackError> {
+        Self::of_file(&TensorFile::in_memory("the pack in memory", bytes)?)
+    }
+
+    fn of_file(file: &TensorFile) -> Result<Self, PackError> {
+        let wrong = |reason: String| PackError::Format { path: file.path.clone(), reason };
         let listing = file.metadata.get(KEY).ok_or_else(|| wrong("it does not say that it is one".into()))?;
         let listing: Listing = serde_json::from_str(listing).map_err(|error| wrong(error.to_string()))?;
         if !(1..=FORMAT).contains(&listing.format) {

@@ -21,7 +21,6 @@ use std::{
     fmt,
     io::{self, Write},
     path::Path,
-    process::ExitCode,
 };
 
 use anyhow::{Result, bail};
@@ -121,28 +120,31 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
+const SUCCESS: u8 = 0;
+const FAILURE: u8 = 1;
+
 /// The exit code of a run: 0 done, 1 with the error on stderr, 130 interrupted. A reader that left (`| head`) is not
 /// an error.
-pub fn finish(result: Result<()>) -> ExitCode {
+pub fn finish(result: Result<()>) -> u8 {
     let Err(error) = result else {
-        return ExitCode::SUCCESS;
+        return SUCCESS;
     };
     let is_broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     };
     if error.chain().any(is_broken_pipe) {
-        return ExitCode::SUCCESS;
+        return SUCCESS;
     }
     if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
         note(interrupted);
-        return ExitCode::from(stop::INTERRUPTED);
+        return stop::INTERRUPTED;
     }
     // Our errors name their cause themselves. Nobody is left to tell if stderr is gone too.
     note(format_args!("error: {error}"));
     if let Some(hint) = crate::hints::of(&error) {
         note(format_args!("hint: {hint}"));
     }
-    ExitCode::FAILURE
+    FAILURE
 }
 
 #[cfg(test)]

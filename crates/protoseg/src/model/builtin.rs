@@ -28,7 +28,7 @@ impl Model {
     /// Never: a test reads the bytes that are part of the program.
     pub fn builtin_scenes() -> Self {
         let read = || -> Result<Self, ModelError> {
-            let file = TensorFile::embedded("the model of the demo", SCENES)?;
+            let file = TensorFile::in_memory("the model of the demo", SCENES)?;
             let manifest = Self::manifest_of(&file)?;
             let device = crate::device::cpu();
             let network = manifest.network.init(&manifest.method, &device)?;
@@ -41,7 +41,7 @@ impl Model {
 
     /// The same, for use on a device.
     pub fn builtin_on(device: &Device) -> Result<Self, ModelError> {
-        Self::of_file(&TensorFile::embedded(Self::BUILTIN, BYTES)?, device)
+        Self::of_file(&TensorFile::in_memory(Self::BUILTIN, BYTES)?, device)
     }
 }
 

@@ -24,8 +24,8 @@ use crate::{
     method::{Method, Usage, Vision, capl::Capl, prototypes::StageMaps},
     network::{Network, Section},
     weights::{
-        Rename, TensorFile, WeightsError, assign, collect, for_each, import_few_shot, import_gfsseg, shapes,
-        write_safetensors,
+        Rename, TensorFile, WeightsError, assign, collect, for_each, import_few_shot, import_gfsseg,
+        serialize, shapes, write_safetensors,
     },
 };
 
@@ -285,9 +285,23 @@ impl Model {
     }
 
     fn write(&self, path: &Path, tensors: Vec<(String, TensorData)>) -> Result<(), ModelError> {
+        Ok(write_safetensors(path, tensors, self.metadata())?)
+    }
+
+    fn metadata(&self) -> HashMap<String, String> {
         let manifest = serde_json::to_string(self.manifest()).expect("a manifest is plain data");
-        let metadata = HashMap::from([(KEY.to_string(), manifest)]);
-        Ok(write_safetensors(path, tensors, metadata)?)
+        HashMap::from([(KEY.to_string(), manifest)])
+    }
+
+    /// The bytes of the model file, to send the model elsewhere ([`Self::from_bytes`]).
+    pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
+        let failed = |source| WeightsError::Write { path: "the model".into(), source };
+        Ok(serialize(collect(self.network()), self.metadata()).map_err(failed)?)
+    }
+
+    /// The model of a file that is in memory, for use on a device.
+    pub fn from_bytes(bytes: Vec<u8>, device: &Device) -> Result<Self, ModelError> {
+        Self::of_file(&TensorFile::in_memory("the model in memory", bytes)?, device)
     }
 
     /// The same weights with another description.
@@ -449,5 +463,20 @@ mod tests {
     fn a_model_can_be_shared_between_threads() {
         fn is_shared<T: Send + Sync + Clone + 'static>() {}
         is_shared::<Model>();
+    }
+
+    #[test]
+    fn a_model_and_a_pack_are_the_same_after_a_way_through_memory() {
+        let model = Model::builtin();
+        let again = Model::from_bytes(model.to_bytes().unwrap(), &cpu()).unwrap();
+        assert_eq!((again.fingerprint(), again.manifest()), (model.fingerprint(), model.manifest()));
+        let image = Image::new(64, 48, (0..64 * 48 * 3).map(|at| (at * 7 % 251) as u8).collect());
+        let mask: Vec<bool> = (0..64 * 48).map(|at| at % 64 > 20).collect();
+        let mut pack = crate::ClassPack::new(&model);
+        let support = protoseg_data::Support::from_mask("photo", image, &mask).unwrap();
+        model.register(&mut pack, "duck", [support]).unwrap();
+        assert_eq!(crate::ClassPack::from_bytes(pack.to_bytes().unwrap()).unwrap(), pack);
+        let error = Model::from_bytes(vec![255; 99], &cpu()).unwrap_err().to_string();
+        assert!(error.starts_with("`the model in memory` is not a file of weights"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use protoseg_core::{ClassId, ClassTable, Classes, IGNORE, Remap, SupportDraw, SupportList, seed};
 use protoseg_data::{
-    Benchmark, DataError, Dataset, MaskSource, Support, SupportFiles,
+    Benchmark, DataError, Dataset, Support, SupportFiles,
     reader::coco::{self, CocoSplit},
     resolve_supports, scan,
 };
@@ -256,8 +256,6 @@ impl ClassSources {
             Source::Memory(support) => Ok(support.clone().with_rest(background)),
             Source::Files(files) => {
                 let support = files.load(classes.n_base() as u16, classes.rows().len() as u16)?;
-                // Beside a scribble the class goes on.
-                let background = background.filter(|_| !matches!(files.mask, MaskSource::Scribble(_)));
                 Ok(support.with_rest(background))
             }
             Source::Sample { dataset, index, class, knows_background } => {

@@ -23,4 +23,4 @@ pub use tensor_file::TensorFile;
 pub use write::write_tensor;
 
 pub(crate) use assign::{assign_fitting, collect, for_each, shapes, with_ids_by_name};
-pub(crate) use write::{write_checked, write_safetensors};
+pub(crate) use write::{serialize, write_checked, write_safetensors};

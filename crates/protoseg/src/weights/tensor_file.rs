@@ -42,7 +42,7 @@ enum Source {
     Torch(pytorch_reader::Tensor),
 }
 
-/// A file, or bytes in the program.
+/// A file, or bytes in memory.
 trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
@@ -75,10 +75,14 @@ impl TensorFile {
         Ok(Self { path: path.to_path_buf(), metadata, tensors })
     }
 
-    /// Lists a safetensors file that is part of the program, called `name` in messages.
-    pub(crate) fn embedded(name: &str, bytes: &'static [u8]) -> Result<Self, WeightsError> {
+    /// Lists a safetensors file that is in memory, called `name` in messages.
+    pub(crate) fn in_memory(
+        name: &str,
+        bytes: impl AsRef<[u8]> + Send + 'static,
+    ) -> Result<Self, WeightsError> {
         let path = PathBuf::from(name);
-        let (metadata, tensors) = open_safetensors(Cursor::new(bytes), bytes.len() as u64, &path)?;
+        let length = bytes.as_ref().len() as u64;
+        let (metadata, tensors) = open_safetensors(Cursor::new(bytes), length, &path)?;
         Ok(Self { path, metadata, tensors })
     }
 

@@ -25,15 +25,22 @@ pub(crate) fn write_checked<E: From<WeightsError>>(
     check: impl FnOnce(&Path) -> Result<(), E>,
 ) -> Result<(), E> {
     let failed = |source| WeightsError::Write { path: path.to_path_buf(), source };
-    let tensors = tensors.into_iter().map(|(name, data)| (name, Values(data)));
     let mut file = NewFile::create(path).map_err(failed)?;
     // Not `serialize_to_file`: that makes a temporary file of its own, and leaves it behind if it is killed.
-    let bytes =
-        safetensors::serialize(tensors, Some(metadata)).map_err(|error| failed(io::Error::other(error)))?;
+    let bytes = serialize(tensors, metadata).map_err(failed)?;
     file.write_all(&bytes).map_err(failed)?;
     drop(bytes);
     check(file.path())?;
     Ok(file.finish().map_err(failed)?)
+}
+
+/// The bytes of such a file.
+pub(crate) fn serialize(
+    tensors: Vec<(String, TensorData)>,
+    metadata: HashMap<String, String>,
+) -> io::Result<Vec<u8>> {
+    let tensors = tensors.into_iter().map(|(name, data)| (name, Values(data)));
+    safetensors::serialize(tensors, Some(metadata)).map_err(io::Error::other)
 }
 
 /// Writes one tensor and what is to be said of it, whole or not at all.

@@ -293,8 +293,9 @@ pub fn refuse_overwrite(folder: &Path) -> Result<()> {
 
 /// The command that was run, with `--resume`.
 pub fn resume_command() -> String {
-    let args = std::env::args_os().skip(1).filter(|arg| arg != "--force" && arg != "--resume");
-    let args: Vec<String> = args.map(|arg| quoted(Path::new(&arg))).collect();
+    let args = crate::ARGUMENTS.get().into_iter().flatten();
+    let args = args.filter(|arg| *arg != "--force" && *arg != "--resume");
+    let args: Vec<String> = args.map(|arg| quoted(Path::new(arg))).collect();
     format!("protoseg {} --resume", args.join(" "))
 }
 

@@ -1,0 +1,7 @@
+"""`python -m protoseg` is the command `protoseg`."""
+
+import sys
+
+from ._command import main
+
+sys.exit(main())

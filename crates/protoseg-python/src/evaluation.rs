@@ -1,0 +1,142 @@
+//! Evaluation on a data set.
+
+use std::{sync::Arc, time::Instant};
+
+use protoseg::{
+    ClassPack, Model,
+    core::Protocol,
+    data::Benchmark,
+    evaluate::{self, LabelledResults, Results, SupportSource, evaluate, evaluate_labelled, evaluate_taught},
+};
+use pyo3::prelude::*;
+use serde_json::Value;
+
+use crate::{
+    error::{Failure, input, internal},
+    table, to_python,
+    work::Steps,
+};
+
+/// What a model scored on a data set. Prints as a table; `results["rows"]` and the like are the numbers, as
+/// `protoseg eval --json` writes them.
+#[pyclass(frozen, module = "protoseg")]
+pub struct Evaluation {
+    json: Value,
+    headline: String,
+    titles: Vec<String>,
+    rows: Vec<Vec<String>>,
+    markdown: String,
+}
+
+/// What is to be evaluated.
+pub struct Request<'a> {
+    pub model: &'a Model,
+    pub name: String,
+    pub pack: Option<Arc<ClassPack>>,
+    pub fold: Option<usize>,
+    pub shots: Vec<usize>,
+    pub seeds: Vec<u64>,
+    pub protocol: String,
+    pub limit: Option<usize>,
+}
+
+impl Request<'_> {
+    pub fn run(self, benchmark: &Benchmark, steps: &Steps<'_>) -> Result<Evaluation, Failure> {
+        let Self { model, name, pack, fold, shots, seeds, protocol, limit } = self;
+        if shots.is_empty() || shots.contains(&0) {
+            return Err(input("`shots` must be at least 1"));
+        }
+        if seeds.is_empty() {
+            return Err(input("no seed is given"));
+        }
+        let protocol: Protocol = protocol
+            .parse()
+            .map_err(|error: <Protocol as std::str::FromStr>::Err| input(error.to_string()))?;
+        let fold = fold.or(model.manifest().training.fold).unwrap_or(0);
+        let progress = |done: usize, total: usize| steps.done(done, total);
+        let has_base = model.classes().n_base() > 1 || model.usage().is_err();
+        let has_novel = benchmark.fold(fold).is_ok_and(|fold| !fold.novel().is_empty());
+        if pack.is_some() || (has_base && !has_novel) {
+            let usage = model.usage()?;
+            let pack = pack.as_deref();
+            let results = evaluate_labelled(&name, model, pack, &usage, benchmark, limit, &progress, |_| ())?;
+            return Evaluation::new(
+                &results,
+                results.headline(),
+                LabelledResults::TITLES.map(str::to_string).to_vec(),
+                results.table(),
+                results.markdown(),
+            );
+        }
+        let plan = evaluate::Evaluation {
+            fold,
+            protocol,
+            shots,
+            supports: SupportSource::Drawn { seeds, min_pixels: None },
+            // A few-shot system has no parts that could act or not.
+            usages: model.usage().into_iter().collect(),
+            size: None,
+            limit,
+        };
+        if !has_base {
+            let results = evaluate_taught(&name, model, benchmark, &plan, &[], &progress)?;
+            let (titles, rows) = (results.titles(), results.table());
+            return Evaluation::new(&results, results.headline(), titles, rows, results.markdown());
+        }
+        let start = Instant::now();
+        let evaluated = evaluate(model, benchmark, &plan, &progress, |_| ())?;
+        let results = Results::new(&name, model, benchmark, &plan, &evaluated, start.elapsed());
+        let titles = Results::TITLES.map(str::to_string).to_vec();
+        Evaluation::new(&results, results.headline(), titles, results.table(), results.markdown())
+    }
+}
+
+impl Evaluation {
+    fn new(
+        results: &impl serde::Serialize,
+        headline: String,
+        titles: Vec<String>,
+        rows: Vec<Vec<String>>,
+        markdown: String,
+    ) -> Result<Self, Failure> {
+        let json = serde_json::to_value(results).map_err(internal)?;
+        Ok(Self { json, headline, titles, rows, markdown })
+    }
+}
+
+#[pymethods]
+impl Evaluation {
+    /// All numbers, as `protoseg eval --json` writes them.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.json)
+    }
+
+    /// The table as a pandas DataFrame of text, as it is printed; `to_dict` has the numbers in full.
+    fn to_pandas<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let frame = py.import("pandas")?.getattr("DataFrame")?;
+        let keywords = pyo3::types::PyDict::new(py);
+        keywords.set_item("columns", &self.titles)?;
+        frame.call((&self.rows,), Some(&keywords))
+    }
+
+    /// Headline and table as Markdown.
+    fn to_markdown(&self) -> &str {
+        &self.markdown
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
+        self.to_dict(py)?.get_item(key)
+    }
+
+    fn __str__(&self) -> String {
+        format!("{}\n{}", self.headline, table::text(&self.titles, &self.rows))
+    }
+
+    fn __repr__(&self) -> String {
+        self.__str__()
+    }
+
+    fn _repr_html_(&self) -> String {
+        format!("<p>{}</p>{}", table::escape(&self.headline), table::html(&self.titles, &self.rows))
+    }
+}

@@ -1,0 +1,150 @@
+"""Training, evaluation and few-shot systems."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import protoseg
+import pytest
+from conftest import Photo
+from PIL import Image
+
+# A network and a run as small as they can be.
+SMALL: dict[str, Any] = {
+    "training.epochs": 3,
+    "training.crop": 65,
+    "training.batch": 4,
+    "network": {"encoder": "resnet10", "width": 0.25, "dim": 16},
+    "validation.images": 4,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(scenes: protoseg.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve labelled images in a folder."""
+    folder = tmp_path_factory.mktemp("labelled")
+    for part in ("images", "masks"):
+        (folder / part).mkdir()
+    for place in range(12):
+        Image.fromarray(np.asarray(scenes[place].image)).save(folder / f"images/{place:02}.png")
+        labels = np.minimum(scenes[place].labels, 255).astype(np.uint8)
+        Image.fromarray(labels).save(folder / f"masks/{place:02}.png")
+    (folder / "classes.txt").write_text("\n".join(scenes.classes[number] for number in range(len(scenes.classes))))
+    return folder
+
+
+def test_a_data_set_is_read(scenes: protoseg.Dataset) -> None:
+    sample = scenes[0]
+    assert sample.image.shape[:2] == sample.labels.shape and sample.labels.dtype == np.uint16
+    assert np.array_equal(scenes[sample.name].image, sample.image)
+    assert np.array_equal(scenes[-1].image, scenes[len(scenes) - 1].image)
+    assert set(np.unique(sample.labels)) <= {*scenes.classes, protoseg.NO_LABEL}
+    assert sum(scenes.splits.values()) == len(scenes) and len(scenes.folds) > 1
+    assert len(scenes.split("val")) == scenes.splits["val"]
+    with pytest.raises(IndexError):
+        scenes[len(scenes)]
+    with pytest.raises(protoseg.InputError, match="no sample"):
+        scenes["nothing"]
+    with pytest.raises(protoseg.DataError, match="no split"):
+        scenes.split("nothing")
+
+
+def test_novel_classes_of_a_fold_are_evaluated(demo: protoseg.Model, scenes: protoseg.Dataset) -> None:
+    told: list[int] = []
+    result = demo.evaluate(scenes, shots=[1], limit=6, progress=lambda done, _: told.append(done))
+    assert result["schema"] == "protoseg.eval/1" and result["rows"][0]["shots"] == 1
+    assert told == list(range(7))
+    assert str(result).splitlines()[1].startswith("variant") and "| variant" in result.to_markdown()
+    assert "<th>variant</th>" in result._repr_html_()
+    frame = pytest.importorskip("pandas") and result.to_pandas()
+    assert list(frame["shots"]) == ["1"]
+
+
+def test_what_a_pack_adds_is_evaluated(demo: protoseg.Model, scenes: protoseg.Dataset) -> None:
+    pack = demo.register_dataset(scenes, shots=2)
+    result = demo.evaluate(scenes, pack, limit=6)
+    assert result["schema"] == "protoseg.labelled/1" and result["taught"] > 0
+    with pytest.raises(protoseg.InputError, match="protocol"):
+        demo.evaluate(scenes, protocol="c")  # type: ignore[arg-type]
+    with pytest.raises(protoseg.InputError, match="shots"):
+        demo.evaluate(scenes, shots=[0])
+
+
+def test_a_model_without_classes_is_taught_each_by_itself(
+    model: protoseg.Model, scenes: protoseg.Dataset
+) -> None:
+    result = model.evaluate(scenes, shots=[1], limit=3)
+    assert len(result["classes"]) == len(scenes.classes) - 1
+
+
+def test_a_run_tells_every_step_and_can_be_stopped_and_resumed(
+    tmp_path: Path, photos: list[Photo], folder: Path
+) -> None:
+    events: list[dict[str, Any]] = []
+
+    def stop_after_three(event: dict[str, Any]) -> bool | None:
+        events.append(event)
+        return False if event["event"] == "step" and event["step"] == 3 else None
+
+    out = tmp_path / "run"
+    stopped = protoseg.train(out, folder, settings=SMALL, callback=stop_after_three)
+    assert (stopped.step, stopped.finished, stopped.best) == (3, False, None)
+    steps = [event for event in events if event["event"] == "step"]
+    assert [step["step"] for step in steps] == [1, 2, 3] and all(step["loss"] > 0 for step in steps)
+    with pytest.raises(protoseg.TrainError, match="resume=True"):
+        protoseg.train(out, folder, settings=SMALL)
+    with pytest.raises(protoseg.InputError, match="as it was planned"):
+        protoseg.train(out, folder, resume=True)
+
+    def fail(event: dict[str, Any]) -> None:
+        if event["event"] == "step" and event["step"] == 5:
+            raise RuntimeError("on fire")
+
+    with pytest.raises(RuntimeError, match="on fire"):
+        protoseg.train(out, resume=True, callback=fail)
+    finished = protoseg.train(out, resume=True)
+    assert finished.finished and finished.step > 5 and finished.best is not None
+    assert (Path(os.fspath(finished.folder)) / "metrics.jsonl").exists() and "finished" in repr(finished)
+    trained = protoseg.Model.load(finished.best)
+    assert trained.predict(photos[0].image).shape == photos[0].image.shape[:2]
+
+    # What was stopped twice is what was never stopped.
+    whole = protoseg.train(tmp_path / "whole", folder, settings=SMALL)
+    assert whole.last is not None and finished.last is not None
+    assert Path(os.fspath(whole.last)).read_bytes() == Path(os.fspath(finished.last)).read_bytes()
+
+
+def test_recipes_come_with_the_package(tmp_path: Path) -> None:
+    assert "scenes-small" in protoseg.recipes()
+    stopped = protoseg.train(
+        tmp_path / "run", recipe="scenes-small", settings={"training": {"crop": 65, "batch": 2}},
+        callback=lambda event: event["event"] != "step",
+    )
+    assert stopped.step == 1
+
+
+def test_few_shot_systems_find_a_class(tmp_path: Path, model: protoseg.Model, photos: list[Photo]) -> None:
+    settings = {
+        "task": "fs-seg", "method": "panet", "training.epochs": 1, "training.episodes": 2, "training.batch": 1,
+        "training.crop": 65, "network.encoder": "resnet10", "validation.on": "none",
+    }
+    trained = protoseg.train(tmp_path / "run", "scenes", settings=settings)
+    assert trained.last is not None
+    system = protoseg.Model.load(trained.last)
+    assert system.is_few_shot and system.method.startswith("panet")
+    supports = [(photo.image, photo.mask) for photo in photos[:2]]
+    prediction = system.find("thing", photos[2].image, supports)
+    assert prediction.classes == ["background", "thing"] and prediction.shape == photos[2].mask.shape
+    again = system.find("thing", photos[2].path, [(photo.path, photo.mask_path) for photo in photos[:2]])
+    assert np.array_equal(prediction, again)
+    with pytest.raises(protoseg.ModelError, match="model.find"):
+        system.predict(photos[2].image)
+    with pytest.raises(protoseg.ModelError, match="no foreground"):
+        # One pixel of 512 is none of the network's 65.
+        large = np.tile(photos[0].image, (4, 4, 1))
+        mask = np.zeros(large.shape[:2], bool)
+        mask[1, 1] = True
+        system.find("thing", photos[2].image, [(large, mask)])
