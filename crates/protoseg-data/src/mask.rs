@@ -12,7 +12,7 @@ use png::Compression;
 use protoseg_core::{ClassId, IGNORE, IdMap, Image, LabelMap};
 
 use crate::palette::{ColorMap, voc_color};
-use crate::picture::{MAX_PIXELS, decode_dynamic};
+use crate::picture::{MAX_PIXELS, decode_dynamic, most_bytes};
 use crate::{DataError, Rgb, files};
 
 const WANTS_MAP: &str =
@@ -149,7 +149,7 @@ pub(crate) fn decode_index_png(bytes: &[u8], path: &Path) -> Result<IdMap, DataE
         reason: error.to_string(),
         hint: "the file is damaged or cut short: copy or export it again",
     };
-    let limits = png::Limits { bytes: 2 * MAX_PIXELS + (1 << 20) };
+    let limits = png::Limits { bytes: most_bytes(bytes) };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
     decoder.set_transformations(png::Transformations::IDENTITY);
     let mut reader = decoder.read_info().map_err(decoding)?;

@@ -20,6 +20,22 @@ pub const MAX_PIXELS: usize = 1 << 27;
 /// Most pixels along a side. Longer ones are lines, not pictures.
 pub const MAX_SIDE: usize = 1 << 18;
 
+/// Most scans of a JPEG. Each takes a pass over all pixels, however short it is in the file; cameras and programs write up
+/// to about 20.
+const MAX_SCANS: usize = 100;
+/// What a PNG may unpack besides its pixels: colour profiles and texts.
+const MAX_BESIDE: usize = 64 << 20;
+
+/// Most bytes that decoding may ask for. A PNG begins with its size, so a small one cannot ask for much.
+pub(crate) fn most_bytes(bytes: &[u8]) -> usize {
+    let most = 8 * MAX_PIXELS;
+    let is_png = matches!(image::guess_format(bytes), Ok(ImageFormat::Png));
+    let Some(&[a, b, c, d, e, f, g, h]) = bytes.get(16..24).filter(|_| is_png) else { return most };
+    let (width, height) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+    let pixels = (width as usize).saturating_mul(height as usize);
+    pixels.saturating_mul(8).saturating_add(MAX_BESIDE).min(most)
+}
+
 /// Whether a picture of this size is refused.
 pub(crate) fn is_too_large(width: usize, height: usize) -> bool {
     width.max(height) > MAX_SIDE || width.saturating_mul(height) > MAX_PIXELS
@@ -123,12 +139,20 @@ fn open<'a>(
         reader.set_format(format);
     }
     let mut limits = Limits::default();
-    limits.max_alloc = Some(8 * MAX_PIXELS as u64);
+    limits.max_alloc = Some(most_bytes(bytes) as u64);
     reader.limits(limits);
     let reader = reader.with_guessed_format().map_err(|source| DataError::reading(path, source))?;
     let format = reader.format();
-    if format == Some(ImageFormat::Jpeg) && !jpeg::is_whole(bytes) {
-        return Err(DataError::Truncated { path: path.to_path_buf() });
+    if format == Some(ImageFormat::Jpeg) {
+        match jpeg::scans(bytes) {
+            None => return Err(DataError::Truncated { path: path.to_path_buf() }),
+            Some(scans) if scans > MAX_SCANS => {
+                let reason = format!("it has {scans} scans, expected at most {MAX_SCANS}");
+                let hint = "open it in a viewer and save it again";
+                return Err(DataError::Decode { path: path.to_path_buf(), reason, hint });
+            }
+            Some(_) => {}
+        }
     }
     let decoder = reader.into_decoder().map_err(|error| decoding(path, error))?;
     let (width, height) = decoder.dimensions();
@@ -169,4 +193,22 @@ fn decoding(path: &Path, error: ImageError) -> DataError {
     };
     let reason = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     DataError::Decode { path: path.to_path_buf(), reason, hint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_png_may_ask_for_little() {
+        let mut bytes = Cursor::new(Vec::new());
+        image::write_buffer_with_format(&mut bytes, &[9; 12], 4, 1, image::ColorType::Rgb8, ImageFormat::Png)
+            .unwrap();
+        let mut bytes = bytes.into_inner();
+        assert_eq!(most_bytes(&bytes), 8 * 4 + MAX_BESIDE);
+        bytes[16..24].fill(0xFF);
+        assert_eq!(most_bytes(&bytes), 8 * MAX_PIXELS);
+        assert_eq!(most_bytes(&bytes[..20]), 8 * MAX_PIXELS);
+        assert_eq!(most_bytes(b"GIF89a"), 8 * MAX_PIXELS);
+    }
 }

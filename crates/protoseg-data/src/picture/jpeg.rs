@@ -119,21 +119,21 @@ fn rgb_of_cmyk(data: &[u8]) -> Vec<u8> {
     pixels.flat_map(|pixel| [0, 1, 2].map(|ink| colour(pixel[ink], pixel[3]))).collect()
 }
 
-/// Whether a JPEG reaches its end mark. Decoders fill missing parts with gray, so we walk over the segments
-/// ourselves. Anything odd counts as whole: the decoder decides.
-pub fn is_whole(bytes: &[u8]) -> bool {
+/// Number of scans of a JPEG; none if it does not reach its end mark. Decoders fill missing parts with gray, so we walk
+/// over the segments ourselves. Anything odd counts as whole: the decoder decides.
+pub fn scans(bytes: &[u8]) -> Option<usize> {
     const START_OF_SCAN: u8 = 0xDA;
     const END: u8 = 0xD9;
-    let mut at = 2;
+    let (mut at, mut scans) = (2, 0);
     loop {
         // The next marker: 0xFF, then a byte that is neither stuffing, fill, nor a restart mark.
         let marker = loop {
             match bytes.get(at..).and_then(|rest| rest.iter().position(|&byte| byte == 0xFF)) {
-                None => return false,
+                None => return None,
                 Some(skip) => at += skip + 1,
             }
             match bytes.get(at) {
-                None => return false,
+                None => return None,
                 Some(0x00 | 0x01 | 0xD0..=0xD7) => at += 1,
                 Some(0xFF) => {}
                 Some(&marker) => break marker,
@@ -141,13 +141,14 @@ pub fn is_whole(bytes: &[u8]) -> bool {
         };
         at += 1;
         if marker == END {
-            return true;
+            return Some(scans);
         }
+        scans += usize::from(marker == START_OF_SCAN);
         // A segment gives its own length; after a scan's header, the next marker is searched for above.
-        let Some(length) = bytes.get(at..at + 2) else { return false };
+        let Some(length) = bytes.get(at..at + 2) else { return None };
         let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
         if length < 2 && marker != START_OF_SCAN {
-            return true;
+            return Some(scans);
         }
         at += length;
     }
@@ -163,9 +164,9 @@ mod tests {
             0xFF, 0xD8, 0xFF, 0xE0, 0, 4, 0xFF, 0xD9, 0xFF, 0xDA, 0, 3, 1, 7, 0xFF, 0, 8, 0xFF, 0xD0, 9,
             0xFF, 0xD9,
         ];
-        assert!(is_whole(&whole));
+        assert_eq!(scans(&whole), Some(1));
         for end in 8..whole.len() {
-            assert!(!is_whole(&whole[..end]), "cut at {end}");
+            assert_eq!(scans(&whole[..end]), None, "cut at {end}");
         }
     }
 }

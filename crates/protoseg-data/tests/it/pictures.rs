@@ -150,3 +150,41 @@ fn a_contact_sheet_of_real_photos() {
             .any(|entry| entry.name == "grass" && entry.color == [128, 128, 0] || entry.color == [0, 128, 0])
     );
 }
+
+#[test]
+fn a_small_jpeg_cannot_take_a_thousand_passes() {
+    let folder = Folder::new();
+    let jpeg = oriented_jpeg(1);
+    let scan = jpeg.windows(2).position(|marker| marker == [0xFF, 0xDA]).unwrap();
+    let (head, scan) = (&jpeg[..scan], &jpeg[scan..jpeg.len() - 2]);
+    let scans = |count: usize| [head, &scan.repeat(count), &[0xFF, 0xD9]].concat();
+    let error = read_image(folder.write("photo.jpg", scans(1000))).unwrap_err().to_string();
+    assert!(error.contains("it has 1000 scans, expected at most 100"), "{error}");
+    assert!(read_image(folder.write("photo.jpg", scans(1))).is_ok());
+}
+
+#[test]
+fn a_small_png_cannot_unpack_gigabytes_beside_its_pixels() {
+    let chunk = |kind: &[u8; 4], data: &[u8]| {
+        let checked = [&kind[..], data].concat();
+        let mut crc = flate2::Crc::new();
+        crc.update(&checked);
+        [&(data.len() as u32).to_be_bytes()[..], &checked, &crc.sum().to_be_bytes()].concat()
+    };
+    let packed = |bytes: usize| {
+        let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        for _ in 0..bytes >> 20 {
+            std::io::Write::write_all(&mut packer, &vec![0; 1 << 20]).unwrap();
+        }
+        packer.finish().unwrap()
+    };
+    let folder = Folder::new();
+    let plain = folder.write("plain.png", Vec::new());
+    protoseg_data::picture::write_image(&plain, &gradient(20, 12)).unwrap();
+    let plain = std::fs::read(plain).unwrap();
+    // After the header of 33 bytes.
+    let profile = chunk(b"iCCP", &[b"x\0\0".as_slice(), &packed(1 << 30)].concat());
+    let bomb = folder.write("bomb.png", [&plain[..33], &profile, &plain[33..]].concat());
+    // A profile is not needed to read the pixels, and not unpacked beyond a limit.
+    assert_eq!(read_image(&bomb).unwrap(), gradient(20, 12));
+}
