@@ -11,13 +11,17 @@ use std::{
 
 use protoseg::ClassPack;
 
-use crate::novel::Desk;
+use crate::{
+    novel::Desk,
+    run::Folder,
+    train::{data_and_plan, events, losses},
+};
 
 const DUCK: &str = "register --model model.safetensors --class duck=photo0.png:mask0.png -o p.pack";
 const SWAN: &str = "register --model model.safetensors --class swan=photo1.png:mask1.png -o p.pack";
 
 /// The library that makes writes fail, built beside the desk.
-fn shim(desk: &Desk) -> PathBuf {
+fn shim(desk: &Folder) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/faults.c");
     let library = desk.path("faults.so");
     let mut compiler = Command::new("cc");
@@ -27,7 +31,7 @@ fn shim(desk: &Desk) -> PathBuf {
 }
 
 /// The exit code and the error of a command whose disk is full from the n-th call on.
-fn run_full(desk: &Desk, shim: &Path, command: &str, at: usize) -> (i32, String) {
+fn run_full(desk: &Folder, shim: &Path, command: &str, at: usize) -> (i32, String) {
     let Output { status, stderr, .. } = Command::new(env!("CARGO_BIN_EXE_protoseg"))
         .current_dir(desk.path(""))
         .args(command.split_whitespace())
@@ -88,7 +92,7 @@ fn a_full_disk_leaves_packs_as_they_were() {
     fs::write(desk.path("p.pack"), &before).unwrap();
     // The picture comes after the pack: when it fails, the class is registered.
     let shim = shim(&desk);
-    for at in 1..4 {
+    for at in 1..20 {
         let (code, error) = run_full(&desk, &shim, SWAN, at);
         assert!(code == 1 && error.contains("No space left"), "full at {at}: {error}");
         let pack = ClassPack::load(desk.path("p.pack")).unwrap();
@@ -119,6 +123,57 @@ fn a_prediction_goes_on_after_a_full_disk() {
             assert_eq!(mask("out"), mask("whole"), "full at {at}");
         }
     }
+}
+
+/// A run whose disk is full from the n-th call on, and again while it is resumed, ends as if nothing had happened.
+#[test]
+fn a_run_goes_on_after_a_full_disk() {
+    let desk = Folder::new();
+    data_and_plan(&desk.path(""));
+    let plan = fs::read_to_string(desk.path("plan.toml")).unwrap().replace("epochs = 4", "epochs = 2");
+    fs::write(desk.path("plan.toml"), plan).unwrap();
+    let train = |out: &str| format!("train plan.toml --out {out} --plain");
+    desk.done(&train("whole"));
+    let shim = shim(&desk);
+    let full = |command: &str, at: usize| {
+        let (code, error) = run_full(&desk, &shim, command, at);
+        if code != 0 {
+            assert!(
+                code == 1 && error.contains("No space left"),
+                "`{command}`, full at {at}: {code}: {error}"
+            );
+            assert!(!error.contains("panicked"), "`{command}`, full at {at}: {error}");
+            assert_eq!(strays(&desk.path("run")), [] as [&str; 0], "`{command}`, full at {at}");
+        }
+        code == 0
+    };
+    // Without a plan nothing has begun, and the same command begins it.
+    let next = || match desk.path("run/plan.toml").exists() {
+        true => "train --resume run --plain".to_string(),
+        false => train("run"),
+    };
+    let mut failures = 0;
+    let mut at = 1;
+    loop {
+        let _ = fs::remove_dir_all(desk.path("run"));
+        let is_done = full(&train("run"), at);
+        if !is_done {
+            failures += 1;
+            full(&next(), at.div_ceil(2));
+            desk.done(&next());
+        }
+        for file in ["last.safetensors", "best.safetensors"] {
+            let read = |out: &str| fs::read(desk.path(out).join(file)).unwrap();
+            assert!(read("run") == read("whole"), "full at {at}: {file} differs");
+        }
+        let [run, whole] = ["run", "whole"].map(|out| losses(&events(&desk.path(""), out)));
+        assert_eq!(run, whole, "full at {at}");
+        if is_done {
+            break;
+        }
+        at += 1 + at / 4;
+    }
+    assert!(failures > 10, "only {failures} failures");
 }
 
 /// Starts a command and kills it after this long.

@@ -15,7 +15,7 @@ use crate::run::{Answer, protoseg, protoseg_in};
 const SIDE: usize = 40;
 
 /// A data set of three classes and a plan that trains a tiny network on it.
-fn data_and_plan(folder: &Path) -> PathBuf {
+pub fn data_and_plan(folder: &Path) -> PathBuf {
     for part in ["data/images", "data/masks"] {
         fs::create_dir_all(folder.join(part)).unwrap();
     }
@@ -47,13 +47,13 @@ fn train(folder: &Path, out: &str, more: &[&str]) -> Answer {
     protoseg_in(folder, args.iter().chain(more))
 }
 
-fn events(folder: &Path, out: &str) -> Vec<serde_json::Value> {
+pub fn events(folder: &Path, out: &str) -> Vec<serde_json::Value> {
     let text = fs::read_to_string(folder.join(out).join("metrics.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Steps with their losses, whatever else was noted.
-fn losses(events: &[serde_json::Value]) -> Vec<(u64, f64)> {
+pub fn losses(events: &[serde_json::Value]) -> Vec<(u64, f64)> {
     let steps = events.iter().filter(|event| event["event"] == "step");
     steps.map(|event| (event["step"].as_u64().unwrap(), event["loss"].as_f64().unwrap())).collect()
 }
