@@ -1,25 +1,28 @@
 #!/usr/bin/env bash
 # Fuzzes every reader, each for the same share of the given minutes:
 #
-#   bash fuzz/run.sh 60              all readers of data sets
-#   bash fuzz/run.sh 60 --weights    models, packs and pickles too (they need Burn, a long build)
+#   bash fuzz/run.sh 60                   all readers
+#   bash fuzz/run.sh 10 model pack        some of them
 #
-# It needs `cargo install cargo-fuzz` and works with the stable compiler: without a sanitizer, but with coverage, checks of
-# overflow and limits on memory and time. What it finds is kept in fuzz/artifacts, what it learned in fuzz/corpus.
+# It works with the stable compiler and needs no other tool. There is no sanitizer, but coverage, checks of overflow, and
+# limits on memory and time. Only crates that read files are instrumented (rustc.sh): Burn would take very long. What it
+# finds is kept in fuzz/artifacts, what it learned in fuzz/corpus.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 minutes=${1:?give the minutes in all}
-targets=(picture mask coco yolo labelme cvat voc mat rle spec list)
-features=()
-if [[ "${2:-}" == --weights ]]; then
-    targets+=(model pack pickle)
-    features=(--features weights)
+shift
+targets=("$@")
+if [[ ${#targets[@]} == 0 ]]; then
+    targets=(picture mask coco yolo labelme cvat voc mat rle spec list model pack pickle)
 fi
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-fuzz/target}
+RUSTC_WRAPPER="$PWD/fuzz/rustc.sh" cargo build --release --features weights --manifest-path fuzz/Cargo.toml
 bash fuzz/seeds.sh
 seconds=$((60 * minutes / ${#targets[@]}))
 for target in "${targets[@]}"; do
     echo "== $target, $seconds s"
-    cargo fuzz run --release --sanitizer none "${features[@]}" "$target" -- \
+    mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
+    "$CARGO_TARGET_DIR/release/$target" "fuzz/corpus/$target" -artifact_prefix="fuzz/artifacts/$target/" \
         -max_total_time="$seconds" -rss_limit_mb=3000 -timeout=20 -max_len=65536 -print_final_stats=1 2>&1 |
         grep --extended-regexp '^==[0-9]+== ERROR|panicked|Test unit written|number_of_executed_units|SUMMARY' || true
 done
