@@ -1,6 +1,9 @@
 //! `protoseg register`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Result, bail};
 use protoseg::{
@@ -199,7 +202,9 @@ fn print(answer: &Answer<'_>, args: &Register) -> Result<()> {
     for line in table::lines(&title, &rows) {
         output::line(line)?;
     }
-    for note in answer.registered.iter().flat_map(|report| &report.notes) {
+    // What is said of every class is said once.
+    let mut said = HashSet::new();
+    for note in answer.registered.iter().flat_map(|report| &report.notes).filter(|note| said.insert(*note)) {
         output::note(format_args!("note: {note}"));
     }
     for warning in answer.registered.iter().flat_map(|report| &report.warnings) {

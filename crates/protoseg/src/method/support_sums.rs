@@ -55,6 +55,17 @@ impl SupportSums {
     }
 }
 
+/// The supports of each of the first `count` rows.
+pub(crate) fn by_class(supports: &[SupportSums], count: usize) -> Vec<Vec<&SupportSums>> {
+    let mut classes = vec![Vec::new(); count];
+    for support in supports {
+        if let Some(class) = classes.get_mut(usize::from(support.novel)) {
+            class.push(support);
+        }
+    }
+    classes
+}
+
 /// A running mean in double precision, so that the order of supports does not show.
 #[derive(Default)]
 pub(crate) struct Mean {

@@ -5,7 +5,10 @@ use std::sync::OnceLock;
 
 use burn::tensor::Tensor;
 use protoseg_core::{RowMap, ScoreGrid};
-use protoseg_kernels::{Precision, channels_last::StageRows};
+use protoseg_kernels::{
+    Precision,
+    channels_last::{Panels, StageRows},
+};
 
 use super::{
     capl,
@@ -47,6 +50,8 @@ pub struct Rows {
     pub head: Option<Tensor<2>>,
     /// The vectors as [`StageMaps`] are compared with them, packed when they are first needed.
     pub(super) by_stage: OnceLock<StageRows>,
+    /// The vectors as pixels of joined maps are compared with them, packed when they are first needed.
+    pub(super) panels: OnceLock<Panels>,
 }
 
 impl Rows {
@@ -65,7 +70,7 @@ impl Rows {
 
     /// Rows of classes, without a head.
     pub fn new(vectors: Tensor<2>, owners: Vec<u16>) -> Self {
-        Self { vectors, owners, head: None, by_stage: OnceLock::new() }
+        Self { vectors, owners, head: None, by_stage: OnceLock::new(), panels: OnceLock::new() }
     }
 
     /// Where the rows of each class end.

@@ -1,6 +1,8 @@
 //! How good supports are, as far as the supports alone can tell: whether each is found with what the others taught,
 //! which classes are near, and which take pixels away.
 
+use std::collections::HashMap;
+
 use burn::tensor::Tensor;
 use protoseg_core::{Image, RowMap, SUPPORT_ROW, ScoreMap};
 
@@ -49,6 +51,14 @@ impl SupportCheck {
     const SHOWN: usize = 10;
 }
 
+/// Supports are predicted if their number times the number of rows that a pixel is compared with is at most this: half a
+/// minute on two cores with photos of full size.
+const MOST_PREDICTED: usize = 2_000_000;
+/// Up to this many are predicted from the others of their class. That takes a classifier for each, so their number times
+/// the square of the number of rows is limited too, to half a minute on two cores.
+const MOST_SUPPORTS: usize = 1000;
+const MOST_LEFT_OUT: usize = 20_000_000_000;
+
 /// A support that registration has seen and looks at again.
 pub struct SeenSupport {
     /// `[1, d, h, w]`
@@ -70,24 +80,45 @@ pub struct Checker<'a> {
     model: &'a Model,
     pack: &'a ClassPack,
     usage: &'a Usage,
-    /// Whether supports are predicted from the others of their class.
+    predicts: bool,
     leaves_one_out: bool,
     /// Of all classes.
     whole: Segmenter,
     /// One unit row per class.
     means: Tensor<2>,
+    /// The row of each class.
+    rows: HashMap<String, usize>,
 }
 
 impl<'a> Checker<'a> {
+    /// For `supports` in all, of `classes`.
     pub fn new(
         model: &'a Model,
         pack: &'a ClassPack,
         usage: &'a Usage,
-        leaves_one_out: bool,
+        supports: usize,
+        classes: usize,
     ) -> Result<Self, RegisterError> {
         let whole = segmenter(model, pack, usage)?;
+        let rows = whole.classifier().rows.owners.len();
+        let leaves_one_out =
+            supports <= MOST_SUPPORTS && rows.saturating_mul(rows).saturating_mul(supports) <= MOST_LEFT_OUT;
+        let looked_at = if leaves_one_out { supports } else { classes };
+        let predicts = looked_at.saturating_mul(rows) <= MOST_PREDICTED;
         let means = unit(whole.classifier().rows.means());
-        Ok(Self { model, pack, usage, leaves_one_out, whole, means })
+        let names = whole.classes().rows().iter().map(|class| class.name.clone());
+        let rows = names.zip(0..).collect();
+        Ok(Self { model, pack, usage, predicts, leaves_one_out, whole, means, rows })
+    }
+
+    /// Whether supports are predicted.
+    pub fn predicts(&self) -> bool {
+        self.predicts
+    }
+
+    /// Whether supports are predicted from the others of their class. Otherwise the first of each class is enough.
+    pub fn leaves_one_out(&self) -> bool {
+        self.predicts && self.leaves_one_out
     }
 
     /// Looks at supports of the class `name`.
@@ -96,9 +127,9 @@ impl<'a> Checker<'a> {
         name: &str,
         supports: impl Iterator<Item = Result<SeenSupport, RegisterError>>,
     ) -> Result<SupportCheck, RegisterError> {
-        let Self { model, pack, usage, leaves_one_out, whole, means } = self;
+        let Self { model, pack, usage, whole, means, rows, .. } = self;
         let class = pack.class(name)?;
-        let row = row_of(whole, name);
+        let row = rows[name];
         let nearest = nearest(means, whole.classifier(), row);
 
         let mut taken = vec![0u64; whole.classes().rows().len()];
@@ -107,19 +138,21 @@ impl<'a> Checker<'a> {
         let mut pictures = Vec::new();
         for support in supports {
             let support = &support?;
-            let (labels, truth) = (labels(whole, support), truth(support));
+            let truth = truth(support);
             let mut found = None;
+            let labels = if self.predicts { labels(whole, support) } else { Vec::new() };
             for (&label, _) in labels.iter().zip(&truth).filter(|(_, is_own)| **is_own) {
                 taken[usize::from(label)] += 1;
                 own += 1;
             }
-            if *leaves_one_out
+            if self.leaves_one_out()
                 && class.shots.len() > 1
                 && !support.is_weak
                 && let Some(others) = without(pack, class, &support.shot)
             {
                 let others = segmenter(model, &others?, usage)?;
-                let row = row_of(&others, name) as u16;
+                // The class is still there, with fewer supports, so all rows are those of before.
+                let row = row as u16;
                 let labels = self::labels(&others, support);
                 let iou = iou(&labels, &truth, row);
                 leave_one_out.push(iou);
@@ -160,20 +193,20 @@ fn without(pack: &ClassPack, class: &PackClass, shot: &Shot) -> Option<Result<Cl
     Some(pack.remove(&class.name).and_then(|_| pack.add(others)).map(|()| pack))
 }
 
-fn row_of(segmenter: &Segmenter, name: &str) -> usize {
-    segmenter.classes().rows().iter().position(|class| class.name == name).expect("the class is in the pack")
-}
-
 fn nearest(rows: &Tensor<2>, classifier: &Classifier, row: usize) -> Vec<(String, f32)> {
     let own = rows.clone().slice_dim(0, row..row + 1);
     let cosines: Vec<f32> =
         rows.clone().matmul(own.transpose()).try_into_vec_as().expect("prototypes are f32");
-    let names = classifier.classes.rows().iter().map(|class| class.name.clone());
-    let mut others: Vec<(String, f32)> =
-        names.zip(cosines).enumerate().filter(|(other, _)| *other != row).map(|(_, near)| near).collect();
-    others.sort_by(|a, b| b.1.total_cmp(&a.1));
-    others.truncate(SupportCheck::NEAREST);
-    others
+    let mut others: Vec<usize> = (0..cosines.len()).filter(|&other| other != row).collect();
+    // The lower row first among equals.
+    let nearer = |a: &usize, b: &usize| cosines[*b].total_cmp(&cosines[*a]).then(a.cmp(b));
+    if others.len() > SupportCheck::NEAREST {
+        others.select_nth_unstable_by(SupportCheck::NEAREST, nearer);
+        others.truncate(SupportCheck::NEAREST);
+    }
+    others.sort_by(nearer);
+    let named = |other: usize| (classifier.classes.rows()[other].name.clone(), cosines[other]);
+    others.into_iter().map(named).collect()
 }
 
 /// What is predicted on the picture's part of the canvas.

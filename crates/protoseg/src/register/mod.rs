@@ -72,6 +72,15 @@ pub enum RegisterError {
         /// Side of the model's canvas.
         size: usize,
     },
+    /// What the model sees of a support cannot be compared with anything.
+    #[error(
+        "the model sees nothing in support `{support}`: its features are zero, or not numbers\n\
+         hint: the model's weights are damaged; train or download it again"
+    )]
+    SeesNothing {
+        /// The support.
+        support: String,
+    },
     /// The model has a class of that name.
     #[error("class `{class}` is one of the model's own")]
     Known {
@@ -175,9 +184,8 @@ impl Learned {
 const PICTURE: usize = 240;
 /// Features of this many supports are kept in memory for the check; for more, they are computed again.
 const KEPT: usize = 64;
-/// Up to this many supports in all are predicted from one another, and drawn. Of more, only the first of each class is
-/// looked at again.
-const CHECKED: usize = 1000;
+/// Up to this many supports in all are drawn. How many are predicted is the check's business.
+const DRAWN: usize = 1000;
 
 impl Registration {
     /// As the model was made; a class that is already in the pack is refused. Unlabelled pixels are background if the
@@ -227,47 +235,57 @@ impl Registration {
         }
         pack.check(model)?;
         let (mut new, kept_classes) = self.with_room(model, pack, set)?;
-        let total: usize = set.classes().iter().map(|class| class.len()).sum();
-        let mut done = 0;
-        let mut seen: Vec<(Vec<SeenSupport>, Remarks)> = Vec::new();
-        for (class, before) in set.classes().iter().zip(kept_classes) {
-            let mut learned = Learned::new(class);
-            let indices: Vec<usize> = (0..class.len()).collect();
-            // As many at a time as there are threads: supports share nothing.
-            for part in indices.chunks(rayon::current_num_threads()) {
-                progress(RegisterStage::Looking, done, total);
-                let look = |&index: &usize| -> Result<_, RegisterError> {
-                    let support = class.load(index, model, self.rest)?;
-                    let seen = self.look(model, &support, total <= CHECKED)?;
-                    Ok((support, seen))
-                };
-                let looked: Vec<Result<_, RegisterError>> = part.par_iter().map(look).collect();
-                for looked in looked {
-                    let (support, seen) = looked?;
-                    learned.remarks.look(&support);
-                    learned.shots.push(seen.shot.clone());
-                    if done < KEPT {
-                        learned.kept.push(seen);
-                    }
-                    done += 1;
+        let all: Vec<(usize, usize)> = (0..)
+            .zip(set.classes())
+            .flat_map(|(class, sources)| (0..sources.len()).map(move |index| (class, index)))
+            .collect();
+        let total = all.len();
+        let mut learned: Vec<Learned> = set.classes().iter().map(Learned::new).collect();
+        // As many at a time as there are threads: supports share nothing.
+        for (done, part) in (0..).step_by(threads()).zip(all.chunks(threads())) {
+            progress(RegisterStage::Looking, done, total);
+            let look = |&(class, index): &(usize, usize)| -> Result<_, RegisterError> {
+                let support = set.classes()[class].load(index, model, self.rest)?;
+                let seen = self.look(model, &support, total <= DRAWN)?;
+                Ok((class, support, seen))
+            };
+            let looked: Vec<Result<_, RegisterError>> = part.par_iter().map(look).collect();
+            for (place, looked) in (done..).zip(looked) {
+                let (class, support, seen) = looked?;
+                let learned = &mut learned[class];
+                learned.remarks.look(&support);
+                learned.shots.push(seen.shot.clone());
+                if place < KEPT {
+                    learned.kept.push(seen);
                 }
             }
+        }
+        let mut seen: Vec<(Vec<SeenSupport>, Remarks)> = Vec::new();
+        for (learned, before) in learned.into_iter().zip(kept_classes) {
             let (class, kept, remarks) = learned.finish(before);
             new.add(class)?;
             seen.push((kept, remarks));
         }
         progress(RegisterStage::Looking, total, total);
         let count = set.classes().len();
-        let checker = Checker::new(model, &new, &self.usage, total <= CHECKED)?;
+        let checker = Checker::new(model, &new, &self.usage, total, count)?;
+        let (predicts, leaves_one_out) = (checker.predicts(), checker.leaves_one_out());
         let check = |(class, (seen, mut remarks)): (&ClassSources, (Vec<SeenSupport>, Remarks))| {
-            let wanted = if total <= CHECKED { class.len() } else { 1 };
+            let wanted = match (leaves_one_out, predicts) {
+                (_, false) => seen.len(),
+                (true, true) => class.len(),
+                (false, true) => seen.len().max(1),
+            };
             // Those that were not kept are looked at one by one: features are large.
             let again = (seen.len()..wanted).map(|index| {
                 let support = class.load(index, model, self.rest)?;
-                self.look(model, &support, total <= CHECKED)
+                self.look(model, &support, total <= DRAWN)
             });
-            let supports = seen.into_iter().map(Ok).chain(again).take(wanted);
-            if wanted < class.len() {
+            let supports = seen.into_iter().map(Ok).chain(again);
+            if !predicts {
+                let note = format!("with {count} classes given at once, their supports are not predicted");
+                remarks.notes.push(note);
+            } else if !leaves_one_out && class.len() > 1 {
                 let note = format!("with {total} supports in all, they are not predicted from one another");
                 remarks.notes.push(note);
             }
@@ -278,7 +296,7 @@ impl Registration {
         let mut classes = set.classes().iter().zip(seen);
         while reports.len() < count {
             progress(RegisterStage::Checking, reports.len(), count);
-            let part: Vec<_> = classes.by_ref().take(rayon::current_num_threads()).collect();
+            let part: Vec<_> = classes.by_ref().take(threads()).collect();
             let checked: Vec<Result<_, RegisterError>> = part.into_par_iter().map(check).collect();
             for report in checked {
                 reports.push(report?);
@@ -304,7 +322,7 @@ impl Registration {
             if !self.refine && classes.rows()[..classes.n_base()].iter().any(|base| base.name == class) {
                 return Err(RegisterError::Known { class: class.to_string() });
             }
-            if room.class(class).is_err() {
+            if !room.has(class) {
                 kept.push(None);
                 continue;
             }
@@ -335,9 +353,16 @@ impl Registration {
                 pixels: support.pixels(),
                 size: preprocess.size,
             })?;
+        if !shot.is_usable() {
+            return Err(RegisterError::SeesNothing { support: support.name().to_string() });
+        }
         let picture = with_picture.then(|| fit_image(image.clone(), PICTURE));
         Ok(SeenSupport { features, labels, content, picture, shot, is_weak: support.is_weak() })
     }
+}
+
+fn threads() -> usize {
+    rayon::current_num_threads()
 }
 
 impl Model {

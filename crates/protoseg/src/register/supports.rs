@@ -1,6 +1,10 @@
 //! Supports as people have them, gathered by class: in memory, in files, in a data set.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+    sync::Arc,
+};
 
 use protoseg_core::{ClassId, ClassTable, Classes, IGNORE, Remap, SupportDraw, SupportList, seed};
 use protoseg_data::{
@@ -16,6 +20,8 @@ use crate::model::Model;
 #[derive(Default)]
 pub struct SupportSet {
     classes: Vec<ClassSources>,
+    /// Names of the classes.
+    taken: HashSet<String>,
 }
 
 /// The supports of one class.
@@ -54,7 +60,7 @@ impl SupportSet {
     }
 
     fn add_sources(&mut self, class: &str, sources: Vec<Source>) -> Result<(), RegisterError> {
-        if self.names().any(|name| name == class) {
+        if !self.taken.insert(class.to_string()) {
             return Err(RegisterError::GivenTwice { class: class.to_string() });
         }
         self.classes.push(ClassSources { name: class.to_string(), sources, warnings: Vec::new() });
@@ -78,11 +84,13 @@ impl SupportSet {
     /// The classes of pairs of files that name theirs.
     pub fn add_named_files(&mut self, files: Vec<SupportFiles>) -> Result<(), RegisterError> {
         let mut classes: Vec<(String, Vec<SupportFiles>)> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
         for pair in files {
-            match classes.iter_mut().find(|(class, _)| *class == pair.class) {
-                Some((_, pairs)) => pairs.push(pair),
-                None => classes.push((pair.class.clone(), vec![pair])),
+            let place = *places.entry(pair.class.clone()).or_insert(classes.len());
+            if place == classes.len() {
+                classes.push((pair.class.clone(), Vec::new()));
             }
+            classes[place].1.push(pair);
         }
         classes.into_iter().try_for_each(|(class, pairs)| self.add_files(&class, pairs))
     }

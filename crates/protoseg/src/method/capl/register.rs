@@ -15,7 +15,7 @@ use super::{
 };
 use crate::method::{
     cosine::unit,
-    support_sums::{Mean, SupportSums},
+    support_sums::{Mean, SupportSums, by_class},
 };
 
 /// How base rows are enriched.
@@ -42,15 +42,15 @@ pub fn register(
     options: &Options,
 ) -> Result<Tensor<2>, usize> {
     let n_base = learned.dims()[0];
-    let refines = supports.iter().any(|support| usize::from(support.novel) < n_base);
+    let of = by_class(supports, n_base + n_novel);
+    let refines = of[..n_base].iter().any(|supports| !supports.is_empty());
     let base = match sce {
         None if !refines => learned.clone(),
-        _ => enrich(learned.clone(), n_novel, supports, sce, options),
+        _ => enrich(learned.clone(), &of, supports, sce, options),
     };
     let mut novel = Vec::new();
-    for index in 0..n_novel {
-        let row = n_base + index;
-        novel.extend(novel_prototype(row, supports, options.shot_mean).ok_or(index)?);
+    for (index, supports) in of[n_base..].iter().enumerate() {
+        novel.extend(novel_prototype(n_base + index, supports, options.shot_mean).ok_or(index)?);
     }
     let rows = if n_novel == 0 {
         base
@@ -66,9 +66,8 @@ pub fn register(
 }
 
 /// (1): the mean feature of a novel class over its supports.
-fn novel_prototype(row: usize, supports: &[SupportSums], shot_mean: ShotMean) -> Option<Vec<f32>> {
-    let own = supports.iter().filter(|support| usize::from(support.novel) == row);
-    let shots = own.flat_map(|support| &support.sums).filter(|sum| usize::from(sum.row) == row);
+fn novel_prototype(row: usize, supports: &[&SupportSums], shot_mean: ShotMean) -> Option<Vec<f32>> {
+    let shots = supports.iter().flat_map(|support| &support.sums).filter(|sum| usize::from(sum.row) == row);
     let mut mean = Mean::default();
     for shot in shots.filter(|shot| shot.count > 0.0) {
         match shot_mean {
@@ -82,10 +81,10 @@ fn novel_prototype(row: usize, supports: &[SupportSums], shot_mean: ShotMean) ->
     mean.get()
 }
 
-/// (3) and (4). Without SCE only base classes that have supports of their own change.
+/// (3) and (4). Without SCE only base classes that have supports of their own change. `of` has the supports of each class.
 fn enrich(
     learned: Tensor<2>,
-    n_novel: usize,
+    of: &[Vec<&SupportSums>],
     supports: &[SupportSums],
     sce: Option<Sce<'_>>,
     options: &Options,
@@ -95,11 +94,10 @@ fn enrich(
     let mut context = Vec::with_capacity(n_base * dim);
     let mut occurs = Vec::with_capacity(n_base);
     for (row, learned) in rows.chunks(dim).enumerate() {
-        let given = supports.iter().filter(|support| usize::from(support.novel) == row);
-        let pooled = pooled(row, given).or_else(|| match options.context_pool {
+        let pooled = pooled(row, of[row].iter().copied()).or_else(|| match options.context_pool {
             _ if sce.is_none() => None,
             ContextPool::AllSupports => pooled(row, supports.iter()),
-            ContextPool::PerClass => pooled_per_class(row, learned, n_base..n_base + n_novel, supports),
+            ContextPool::PerClass => pooled_per_class(row, learned, &of[n_base..]),
         });
         occurs.push(f32::from(u8::from(pooled.is_some())));
         context.extend(pooled.unwrap_or_else(|| learned.to_vec()));
@@ -133,14 +131,9 @@ fn pooled<'a>(row: usize, supports: impl Iterator<Item = &'a SupportSums>) -> Op
 
 /// The reference's row e: a mean for each novel class over its own supports, the raw learned row standing in where the
 /// base class does not occur, then the mean of those.
-fn pooled_per_class(
-    row: usize,
-    learned: &[f32],
-    novel: std::ops::Range<usize>,
-    supports: &[SupportSums],
-) -> Option<Vec<f32>> {
-    let own = |novel: usize| supports.iter().filter(move |support| usize::from(support.novel) == novel);
-    let means: Vec<Option<Vec<f32>>> = novel.map(|novel| pooled(row, own(novel))).collect();
+fn pooled_per_class(row: usize, learned: &[f32], of_novel: &[Vec<&SupportSums>]) -> Option<Vec<f32>> {
+    let means: Vec<Option<Vec<f32>>> =
+        of_novel.iter().map(|supports| pooled(row, supports.iter().copied())).collect();
     if means.iter().all(Option::is_none) {
         return None;
     }

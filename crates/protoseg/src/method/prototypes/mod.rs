@@ -526,11 +526,13 @@ fn cosines(
     scale: f32,
     device: &Device,
 ) -> Tensor<4> {
-    let [count, dim] = rows.vectors.dims();
-    let vectors: Vec<f32> = rows.vectors.clone().try_into_vec_as().expect("prototypes are f32");
-    let panels = Panels::new(dim, count, |channel, row| vectors[row * dim + channel]);
+    let panels = rows.panels.get_or_init(|| {
+        let [count, dim] = rows.vectors.dims();
+        let vectors: Vec<f32> = rows.vectors.clone().try_into_vec_as().expect("prototypes are f32");
+        Panels::new(dim, count, |channel, row| vectors[row * dim + channel])
+    });
     let ends = rows.ends();
-    let scores = best_rows(pixels, &panels, &ends, scale);
+    let scores = best_rows(pixels, panels, &ends, scale);
     let classes = ends.len();
     let scores = transposed(&scores, height * width * classes, classes);
     Tensor::from_data(TensorData::new(scores, [batch, classes, height, width]), device)
