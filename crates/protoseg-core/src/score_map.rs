@@ -42,6 +42,9 @@ struct Reach {
     weights: Vec<f32>,
 }
 
+/// Scores that differ by no more are the same. Within a photo they differ by more than a hundred times this.
+const FLAT: f32 = 1e-3;
+
 impl ScoreGrid {
     /// Makes a grid from scores in the order `[height, width, classes]`.
     pub fn new(classes: usize, height: usize, width: usize, data: Vec<f32>) -> Self {
@@ -74,6 +77,13 @@ impl ScoreMap {
     /// Whether all scores are numbers. Those of a model with damaged weights may not be.
     pub fn is_finite(&self) -> bool {
         self.tiles.iter().all(|tile| tile.grid.data.iter().all(|score| score.is_finite()))
+    }
+
+    /// Whether every position has the same scores, but for rounding: whatever the picture shows, the answer is one.
+    pub fn is_flat(&self) -> bool {
+        let first = self.tiles.first().and_then(|tile| tile.grid.positions().next()).unwrap_or_default();
+        let mut positions = self.tiles.iter().flat_map(|tile| tile.grid.positions());
+        positions.all(|scores| scores.iter().zip(first).all(|(a, b)| (a - b).abs() <= FLAT))
     }
 
     /// Stretches a grid over a picture, with corners aligned.
@@ -370,6 +380,13 @@ mod tests {
         let map = ScoreMap::stretched(scores, 3, 1);
         assert_eq!(rows(&map), [0.0, 3.0, 2.0, 2.0, 4.0, 1.0]);
         assert_eq!(map.labels().data, [1, 0, 0]);
+    }
+
+    #[test]
+    fn scores_are_flat_if_no_position_differs() {
+        let of = |last: f32| ScoreMap::stretched(grid(2, 1, 2, &[0.5, 0.5, 3.0, last]), 3, 1);
+        assert!(of(3.0).is_flat() && of(3.0 + 1e-4).is_flat());
+        assert!(!of(3.1).is_flat() && !of(f32::NAN).is_flat());
     }
 
     #[test]

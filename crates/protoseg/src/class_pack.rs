@@ -99,7 +99,7 @@ pub enum PackError {
         reason: String,
     },
     /// The pack cannot be locked.
-    #[error("cannot lock `{}`: {source}\nhint: check the folder's permissions", path.display())]
+    #[error("cannot lock `{}`: {source}\nhint: check that its folder exists and may be written to", path.display())]
     Lock {
         /// The pack.
         path: PathBuf,
@@ -216,6 +216,11 @@ impl ClassPack {
         self.place(name).map(|place| &self.classes[place])
     }
 
+    /// Whether a class of that name is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.classes.binary_search_by(|class| class.name.as_str().cmp(name)).is_ok()
+    }
+
     fn place(&self, name: &str) -> Result<usize, PackError> {
         let place = self.classes.binary_search_by(|class| class.name.as_str().cmp(name));
         place.map_err(|_| PackError::NoClass {
@@ -253,7 +258,7 @@ impl ClassPack {
     /// Gives a novel class another name, which is not that of one of the model's own classes.
     pub fn rename(&mut self, name: &str, new: &str) -> Result<(), PackError> {
         let place = self.place(name)?;
-        if self.classes.iter().enumerate().any(|(other, class)| other != place && class.name == new) {
+        if new != name && self.has(new) {
             return Err(PackError::Twice(new.to_string()));
         }
         // Neither does a new class become a refined one, nor the other way round.
@@ -517,6 +522,13 @@ impl Shot {
         let context = self.context.iter().map(|(row, pooled)| sum(*row, pooled));
         let sums = std::iter::once(sum(novel, &self.own)).chain(context).collect();
         SupportSums { novel, sums, clusters: self.clusters.clone() }
+    }
+
+    /// Whether all it keeps can be compared with. The features of a model with damaged weights may be zero, or no numbers.
+    pub(crate) fn is_usable(&self) -> bool {
+        let context = self.context.iter().map(|(_, pooled)| pooled);
+        let groups = self.clusters.own.iter().chain(&self.clusters.rest);
+        std::iter::once(&self.own).chain(context).chain(groups).all(|pooled| has_length(&pooled.sum))
     }
 
     /// Something to sort by that depends on nothing but the shot.

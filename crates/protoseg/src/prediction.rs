@@ -66,6 +66,11 @@ impl Prediction {
         self.scores.is_finite()
     }
 
+    /// Whether the model's scores are the same everywhere. On an image that shows anything, its weights are then damaged.
+    pub fn is_flat(&self) -> bool {
+        self.scores.is_flat()
+    }
+
     /// Width of the image.
     pub fn width(&self) -> usize {
         self.scores.width

@@ -282,12 +282,24 @@ struct Job<'a> {
     folder_lock: Mutex<Option<Lock>>,
 }
 
+/// Whether an image shows anything but one colour.
+fn has_contrast(image: &Image) -> bool {
+    const LEAST: u8 = 32;
+    (0..3).any(|channel| {
+        let values = image.data.iter().skip(channel).step_by(3);
+        let (low, high) =
+            values.fold((u8::MAX, u8::MIN), |(low, high), &value| (low.min(value), high.max(value)));
+        high.saturating_sub(low) >= LEAST
+    })
+}
+
 impl Job<'_> {
     /// Reads, predicts and writes, an image per thread. An image that cannot be read is left out and its error kept; one that
     /// cannot be written ends the run. Nothing is written before the first image was read.
     fn run(&self, segmenter: &Segmenter, bar: &Bar, stop: &Stop) -> Result<Outcome> {
         let writer = MaskWriter::new(self.folder, self.writer_kinds, &self.timings);
         let (count, unread) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let flat = AtomicUsize::new(0);
         // Whether the folder could be opened, once that was tried. A run that goes on owns its folder from the start.
         let is_open = Mutex::new(None);
         if self.goes_on {
@@ -330,6 +342,9 @@ impl Job<'_> {
                     named.path.display()
                 );
             }
+            if prediction.is_flat() && has_contrast(&image) {
+                flat.fetch_add(1, Ordering::Relaxed);
+            }
             let prediction = match self.abstain {
                 Some(least) => prediction.abstain_below(least),
                 None => prediction,
@@ -341,6 +356,13 @@ impl Job<'_> {
             Ok(done) => {
                 let mut unread = unread.into_inner().unwrap_or_else(PoisonError::into_inner);
                 unread.sort();
+                let flat = flat.into_inner();
+                if flat > 0 && flat == done.len() {
+                    output::note(format_args!(
+                        "warning: the model's answer is the same everywhere, whatever an image shows\n\
+                         hint: its weights may be damaged; train or download it again"
+                    ));
+                }
                 Ok(Outcome { done, unread })
             }
             Err(failure) => Err(self.explain(failure)),

@@ -362,15 +362,49 @@ fn a_data_set_cannot_choose_where_results_go() {
     }
 }
 
+/// A model with all weights the same, at `to`.
+fn flatten(desk: &Desk, to: &str, weight: f32) {
+    let mut bytes = fs::read(desk.path("model.safetensors")).unwrap();
+    let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    for value in bytes[8 + header..].chunks_exact_mut(4) {
+        value.copy_from_slice(&weight.to_le_bytes());
+    }
+    fs::write(desk.path(to), bytes).unwrap();
+}
+
 #[test]
 fn weights_that_are_no_weights_are_not_called_background() {
     let desk = Desk::new();
-    let bytes = fs::read(desk.path("model.safetensors")).unwrap();
-    let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-    let mut bytes = bytes;
-    for value in bytes[8 + header..].chunks_exact_mut(4) {
-        value.copy_from_slice(&1e30f32.to_le_bytes());
-    }
-    fs::write(desk.path("huge.safetensors"), bytes).unwrap();
+    flatten(&desk, "huge.safetensors", 1e30);
     refused(&desk, "predict --model huge.safetensors photo0.png -o out", "holds 1000000000000000");
+    for (weight, name) in [(0.0, "zero"), (1.0, "one"), (1e4, "large"), (1e-6, "tiny")] {
+        flatten(&desk, &format!("{name}.safetensors"), weight);
+        let answer = soon(&desk, &format!("predict --model {name}.safetensors photo0.png -o {name}"));
+        let is_told = answer.stderr.contains("the same everywhere") || answer.stderr.contains("not numbers");
+        assert!(is_told, "{name}: {}{}", answer.stdout, answer.stderr);
+    }
+    refused(
+        &desk,
+        "register --model zero.safetensors --class duck=photo0.png:mask0.png -o p.pack",
+        "the model sees nothing in support `photo0.png`",
+    );
+    let healthy = soon(&desk, &format!("{PREDICT} photo0.png -o healthy"));
+    assert!(!healthy.stderr.contains("the same everywhere"), "{}", healthy.stderr);
+}
+
+#[test]
+fn two_thousand_classes_are_registered_soon() {
+    const CLASSES: usize = 2000;
+    let desk = Desk::new();
+    let pair = |class: usize| {
+        format!(r#"{{"class":"c{class}","image":"photo{0}.png","mask":"mask{0}.png","value":1}}"#, class % 4)
+    };
+    let pairs: Vec<String> = (0..CLASSES).map(pair).collect();
+    fs::write(desk.path("s.json"), format!("[{}]", pairs.join(","))).unwrap();
+    let answer = soon(&desk, &format!("{REGISTER} --supports s.json -o p.pack"));
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    assert!(answer.stdout.contains("2000 classes in p.pack"), "{}", answer.stdout);
+    let notes = answer.stderr.lines().filter(|line| line.contains("are not predicted")).count();
+    assert_eq!(notes, 1, "{}", answer.stderr);
+    assert_eq!(ClassPack::load(desk.path("p.pack")).unwrap().classes().len(), CLASSES);
 }
