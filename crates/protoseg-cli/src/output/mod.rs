@@ -43,7 +43,22 @@ fn print(text: &str) -> Result<()> {
 
 /// A line beside the answer. Nobody is left to tell if stderr is gone.
 pub fn note(text: impl fmt::Display) {
-    let _ = writeln!(io::stderr(), "{}", visible(text));
+    let _ = writeln!(io::stderr(), "{}", visible(without_middles(&text.to_string())));
+}
+
+/// Text without the middle of very long lines: an error may quote a line of a file, however long that is.
+fn without_middles(text: &str) -> String {
+    const MOST: usize = 2000;
+    const END: usize = 200;
+    let cut = |line: &str| {
+        let start = line.char_indices().nth(MOST).map(|(start, _)| start);
+        let end = line.char_indices().nth_back(END).map(|(end, _)| end);
+        match start.zip(end).filter(|(start, end)| start < end) {
+            Some((start, end)) => format!("{} [...] {}", &line[..start], &line[end..]),
+            None => line.to_string(),
+        }
+    };
+    text.split('\n').map(cut).collect::<Vec<_>>().join("\n")
 }
 
 /// The answer as one JSON object.
@@ -133,6 +148,16 @@ pub fn finish(result: Result<()>) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_middle_of_a_very_long_line_is_left_out() {
+        let long = format!("line 1: got `{}`", "ä".repeat(5_000_000));
+        let text = without_middles(&format!("{long}\nhint: shorten it"));
+        assert!(text.starts_with("line 1: got `ää") && text.ends_with("ä`\nhint: shorten it"), "{text}");
+        assert!(text.contains("ä [...] ä") && text.chars().count() < 2300);
+        let short = "ä".repeat(2200);
+        assert_eq!(without_middles(&short), short);
+    }
 
     #[test]
     fn nothing_that_a_terminal_obeys_is_printed() {
