@@ -282,15 +282,17 @@ struct Job<'a> {
     folder_lock: Mutex<Option<Lock>>,
 }
 
-/// Whether an image shows anything but one colour.
+/// Whether an image shows so much that a model's answer cannot be the same everywhere in it.
 fn has_contrast(image: &Image) -> bool {
-    const LEAST: u8 = 32;
-    (0..3).any(|channel| {
+    const LEAST_SIDE: usize = 32;
+    const LEAST_RANGE: u8 = 32;
+    let is_varied = |channel: usize| {
         let values = image.data.iter().skip(channel).step_by(3);
         let (low, high) =
             values.fold((u8::MAX, u8::MIN), |(low, high), &value| (low.min(value), high.max(value)));
-        high.saturating_sub(low) >= LEAST
-    })
+        high.saturating_sub(low) >= LEAST_RANGE
+    };
+    image.width.min(image.height) >= LEAST_SIDE && (0..3).any(is_varied)
 }
 
 impl Job<'_> {
