@@ -1,24 +1,13 @@
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, final, type_check_only
+from pathlib import Path
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import numpy.typing as npt
 
-from ._support import Support
-
-@type_check_only
-class _ArrayLike(Protocol):
-    """An array of numpy, a picture of PIL, or anything else that numpy makes an array of."""
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]: ...
-
-_Path: TypeAlias = str | os.PathLike[str]
-# Known to type checkers alone.
-ImageLike: TypeAlias = _Path | npt.NDArray[np.uint8] | _ArrayLike
-MaskLike: TypeAlias = _Path | npt.NDArray[np.bool_ | np.integer[Any]] | _ArrayLike
-SupportsLike: TypeAlias = Iterable[tuple[ImageLike, MaskLike] | Support] | _Path
+from ._types import ImageLike as _ImageLike
+from ._types import PathLike as _Path
+from ._types import SupportsLike as _SupportsLike
 
 __version__: str
 
@@ -103,8 +92,8 @@ class Model:
 
     def register(
         self,
-        classes: str | Mapping[str, SupportsLike],
-        supports: SupportsLike | None = None,
+        classes: str | Mapping[str, _SupportsLike],
+        supports: _SupportsLike | None = None,
         *,
         pack: ClassPack | None = None,
         known: Literal["refuse", "replace", "extend"] = "refuse",
@@ -130,7 +119,7 @@ class Model:
 
     def predict(
         self,
-        image: ImageLike,
+        image: _ImageLike,
         pack: ClassPack | None = None,
         *,
         abstain: float | None = None,
@@ -141,7 +130,7 @@ class Model:
 
     def predict_many(
         self,
-        images: _Path | Iterable[ImageLike],
+        images: _Path | Iterable[_ImageLike],
         pack: ClassPack | None = None,
         *,
         abstain: float | None = None,
@@ -151,7 +140,7 @@ class Model:
     ) -> Predictions:
         """The predictions of many images, in order, several at a time."""
 
-    def find(self, name: str, image: ImageLike, supports: SupportsLike) -> Prediction:
+    def find(self, name: str, image: _ImageLike, supports: _SupportsLike) -> Prediction:
         """Where the class that the supports show is in an image. For few-shot systems, which keep no classes."""
 
     def evaluate(
@@ -270,7 +259,7 @@ class Prediction:
         """The image: (height, width, 3), read-only."""
 
     @property
-    def path(self) -> os.PathLike[str] | None:
+    def path(self) -> Path | None:
         """The file that the image was read from, if it was."""
 
     @property
@@ -395,7 +384,7 @@ class TrainingResult:
     """How a run of training ended."""
 
     @property
-    def folder(self) -> os.PathLike[str]:
+    def folder(self) -> Path:
         """The run's folder."""
 
     @property
@@ -407,11 +396,11 @@ class TrainingResult:
         """Whether all steps are done. If not, `resume=True` goes on."""
 
     @property
-    def best(self) -> os.PathLike[str] | None:
+    def best(self) -> Path | None:
         """The best model by validation, if the run is finished."""
 
     @property
-    def last(self) -> os.PathLike[str] | None:
+    def last(self) -> Path | None:
         """The model after the last step, if the run is finished."""
 
 @final

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._protoseg import ImageLike, MaskLike
+    from ._types import ImageLike, MaskLike
 
 
 @dataclass(frozen=True, eq=False)
