@@ -79,6 +79,16 @@ pub enum SupportError {
     Shots { got: usize },
 }
 
+impl SupportDraw {
+    /// Refuses what no data set can give, before one is read.
+    pub fn check(&self) -> Result<(), SupportError> {
+        match self.n_shots {
+            1..=MAX_SHOTS => Ok(()),
+            got => Err(SupportError::Shots { got }),
+        }
+    }
+}
+
 /// Draws the supports of a fold from the training images, which are given by their counts.
 ///
 /// The pool of a novel class holds the images whose lowest novel id is that class. Images that also hold another
@@ -94,9 +104,7 @@ pub fn draw_supports(
     stats: &[ImageStats],
     draw: SupportDraw,
 ) -> Result<Vec<Vec<usize>>, SupportError> {
-    if !(1..=MAX_SHOTS).contains(&draw.n_shots) {
-        return Err(SupportError::Shots { got: draw.n_shots });
-    }
+    draw.check()?;
     fold.novel().iter().map(|&class| draw_class(table, fold, stats, draw, class)).collect()
 }
 

@@ -25,8 +25,9 @@ pub fn run(args: &Supports) -> Result<()> {
             output::quoted(args.source.source.as_ref())
         );
     }
-    let stats = scan(dataset, &benchmark.train)?;
     let draw = benchmark.support_draw(args.shots, args.seed);
+    draw.check()?;
+    let stats = scan(dataset, &benchmark.train)?;
     let (list, _) = stats.draw_supports(dataset, fold, draw)?;
     for class in &list.classes {
         let distinct = class.samples.iter().collect::<HashSet<_>>().len();
