@@ -145,7 +145,7 @@ pub fn scans(bytes: &[u8]) -> Option<usize> {
         }
         scans += usize::from(marker == START_OF_SCAN);
         // A segment gives its own length; after a scan's header, the next marker is searched for above.
-        let Some(length) = bytes.get(at..at + 2) else { return None };
+        let length = bytes.get(at..at + 2)?;
         let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
         if length < 2 && marker != START_OF_SCAN {
             return Some(scans);
