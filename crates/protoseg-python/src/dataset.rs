@@ -11,6 +11,9 @@ use crate::{
     view, work,
 };
 
+/// What pickle makes a data set from again: a function, and the source and root that it is given.
+type Reduced<'py> = (Bound<'py, PyAny>, (String, Option<PathBuf>));
+
 /// A labelled data set: a folder in one of the layouts of docs/formats.md, a `.toml` file, or a benchmark by name with
 /// its folder. `scenes` is in the package.
 #[pyclass(frozen, module = "protoseg")]
@@ -125,7 +128,7 @@ impl Dataset {
         )
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, Option<PathBuf>))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let dataset = slf.get();
         let restore = slf.py().get_type::<Self>().getattr("_restore")?;
         Ok((restore, (dataset.source.clone(), dataset.root.clone())))

@@ -63,6 +63,20 @@ def pack(model: protoseg.Model, photos: list[Photo]) -> protoseg.ClassPack:
 
 
 @pytest.fixture(scope="session")
+def labelled(scenes: protoseg.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve labelled images in a folder."""
+    folder = tmp_path_factory.mktemp("labelled")
+    for part in ("images", "masks"):
+        (folder / part).mkdir()
+    for place in range(12):
+        Image.fromarray(np.asarray(scenes[place].image)).save(folder / f"images/{place:02}.png")
+        labels = np.minimum(scenes[place].labels, 255).astype(np.uint8)
+        Image.fromarray(labels).save(folder / f"masks/{place:02}.png")
+    (folder / "classes.txt").write_text("\n".join(scenes.classes[number] for number in range(len(scenes.classes))))
+    return folder
+
+
+@pytest.fixture(scope="session")
 def binary() -> str:
     """The binary that cargo built. `.ci/run` names it; by hand, that in the target folder is taken."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))

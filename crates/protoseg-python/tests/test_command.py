@@ -11,7 +11,7 @@ from pathlib import Path
 
 import protoseg
 import pytest
-from conftest import Photo
+from conftest import REPOSITORY, Photo
 
 
 def answer(*args: object, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -83,10 +83,11 @@ def test_a_broken_pipe_is_no_error(command: str) -> None:
     assert answer("bash", "-c", line).stderr == ""
 
 
-def test_ctrl_c_ends_a_command(command: str, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_command(command: str, labelled: Path, tmp_path: Path) -> None:
     # One that saves its work and listens itself, and one that has nothing to save.
     run = tmp_path / "run"
-    training = [command, "train", "--data", "scenes", "--arch", "pspnet10", "--crop", "65", "--out", run]
+    recipe = REPOSITORY / "recipes/scenes-small.toml"
+    training = [command, "train", recipe, "--data", labelled, "--validation", "none", "--epochs", 9999, "--out", run]
     evaluation = [command, "eval", "--data", "scenes", "-o", tmp_path / "o"]
     for args, begun, code in ((training, run / "metrics.jsonl", 130), (evaluation, tmp_path, -signal.SIGINT)):
         process = subprocess.Popen([str(arg) for arg in args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -10,7 +10,6 @@ import numpy as np
 import protoseg
 import pytest
 from conftest import Photo
-from PIL import Image
 
 # A network and a run as small as they can be.
 SMALL: dict[str, Any] = {
@@ -20,20 +19,6 @@ SMALL: dict[str, Any] = {
     "network": {"encoder": "resnet10", "width": 0.25, "dim": 16},
     "validation.images": 4,
 }
-
-
-@pytest.fixture(scope="module")
-def folder(scenes: protoseg.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve labelled images in a folder."""
-    folder = tmp_path_factory.mktemp("labelled")
-    for part in ("images", "masks"):
-        (folder / part).mkdir()
-    for place in range(12):
-        Image.fromarray(np.asarray(scenes[place].image)).save(folder / f"images/{place:02}.png")
-        labels = np.minimum(scenes[place].labels, 255).astype(np.uint8)
-        Image.fromarray(labels).save(folder / f"masks/{place:02}.png")
-    (folder / "classes.txt").write_text("\n".join(scenes.classes[number] for number in range(len(scenes.classes))))
-    return folder
 
 
 def test_a_data_set_is_read(scenes: protoseg.Dataset) -> None:
@@ -81,7 +66,7 @@ def test_a_model_without_classes_is_taught_each_by_itself(
 
 
 def test_a_run_tells_every_step_and_can_be_stopped_and_resumed(
-    tmp_path: Path, photos: list[Photo], folder: Path
+    tmp_path: Path, photos: list[Photo], labelled: Path
 ) -> None:
     events: list[dict[str, Any]] = []
 
@@ -90,14 +75,14 @@ def test_a_run_tells_every_step_and_can_be_stopped_and_resumed(
         return False if event["event"] == "step" and event["step"] == 3 else None
 
     out = tmp_path / "run"
-    stopped = protoseg.train(out, folder, settings=SMALL, callback=stop_after_three)
+    stopped = protoseg.train(out, labelled, settings=SMALL, callback=stop_after_three)
     assert (stopped.step, stopped.finished, stopped.best) == (3, False, None)
     steps = [event for event in events if event["event"] == "step"]
     assert [step["step"] for step in steps] == [1, 2, 3] and all(step["loss"] > 0 for step in steps)
     with pytest.raises(protoseg.TrainError, match="resume=True"):
-        protoseg.train(out, folder, settings=SMALL)
+        protoseg.train(out, labelled, settings=SMALL)
     with pytest.raises(protoseg.InputError, match="as it was planned"):
-        protoseg.train(out, folder, resume=True)
+        protoseg.train(out, labelled, resume=True)
 
     def fail(event: dict[str, Any]) -> None:
         if event["event"] == "step" and event["step"] == 5:
@@ -112,7 +97,7 @@ def test_a_run_tells_every_step_and_can_be_stopped_and_resumed(
     assert trained.predict(photos[0].image).shape == photos[0].image.shape[:2]
 
     # What was stopped twice is what was never stopped.
-    whole = protoseg.train(tmp_path / "whole", folder, settings=SMALL)
+    whole = protoseg.train(tmp_path / "whole", labelled, settings=SMALL)
     assert whole.last is not None and finished.last is not None
     assert Path(os.fspath(whole.last)).read_bytes() == Path(os.fspath(finished.last)).read_bytes()
 
