@@ -57,7 +57,7 @@ pub struct Line(pub Lanes);
 
 /// A matrix, `[inner, outer]`, cut into panels of [`LANES`] columns: `[panel][row][lane]`, the last one filled with
 /// zeros. With pairs, a lane holds the numbers of two rows. With tiles it does too, there is an even number of panels, and
-/// their rows are a multiple of [`tiles::DEPTH`].
+/// their rows are a multiple of 32.
 #[derive(Clone, Debug)]
 pub struct Panels {
     pub inner: usize,
