@@ -131,7 +131,9 @@ def with_use(path, use):
 def taught(folder, model=None):
     """Flags of a pack with five classes of the built-in scenes."""
     pack = folder / "taught.pack"
-    protoseg("register", *(["--model", model] if model else []), "--data", "scenes", "--shots", 2, "-o", pack, "--force")
+    for old in [pack, folder / "taught.pack.png"]:  # they may be another model's
+        old.unlink(missing_ok=True)
+    protoseg("register", *(["--model", model] if model else []), "--data", "scenes", "--shots", 2, "-o", pack)
     return "--pack", pack
 
 
