@@ -2,8 +2,7 @@
 //! are rounded; sums are in single precision.
 //!
 //! Numbers cannot be split into two such parts instead, to lose nothing: three products of parts are as exact as 16 of the
-//! 24 bits of single precision, and a network multiplies the difference beyond our bounds. Six products are as slow as
-//! vectors.
+//! 24 bits of single precision, and a network multiplies the difference beyond our bounds. Exactness would take six.
 //!
 //! A tile is sixteen rows of 32 numbers of the left side, or sixteen pairs of rows of a panel; its values lie together.
 
