@@ -10,9 +10,9 @@ use std::{
 static IDLE: Mutex<Vec<Vec<f32>>> = Mutex::new(Vec::new());
 
 /// Most that wait: a convolution in training holds three at a time, layers that are joined in use three per thread,
-/// products by tiles two more.
+/// products by tiles one or two more.
 fn kept() -> usize {
-    6 * rayon::current_num_threads().max(1)
+    4 * rayon::current_num_threads().max(1)
 }
 
 /// A buffer is not used for what would leave most of it idle, unless it is small.

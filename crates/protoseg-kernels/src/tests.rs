@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use crate::{
-    channels_last::{JoinedConvs, MaxPool, PackedConv, Products, average_pool, cells, max_pool, transpose},
+    channels_last::{
+        JoinedConvs, MaxPool, PackedConv, average_pool, cells, max_pool, panels::Products, transpose,
+    },
     simd::pretend::{Path, TURN, with},
     *,
 };

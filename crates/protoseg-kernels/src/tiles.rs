@@ -118,7 +118,7 @@ impl Tiled<'_> {
             let first = first + block * LANES;
             if first < self.rows {
                 let place = first * self.stride;
-                let result = Result {
+                let result = ResultRows {
                     outer: self.right.outer,
                     rows: LANES.min(self.rows - first),
                     finish: Finish { add: self.finish.add.map(|add| &add[place..]), ..self.finish },
@@ -132,7 +132,7 @@ impl Tiled<'_> {
 }
 
 /// Up to sixteen rows of a result.
-pub struct Result<'a> {
+pub struct ResultRows<'a> {
     /// Columns of all panels.
     pub outer: usize,
     pub rows: usize,
@@ -141,7 +141,7 @@ pub struct Result<'a> {
     pub stride: usize,
 }
 
-impl Result<'_> {
+impl ResultRows<'_> {
     /// Writes the columns of two panels.
     #[inline(always)]
     pub fn write<S: Simd>(self, sums: &[f32; 2 * TILE], pair: usize) {

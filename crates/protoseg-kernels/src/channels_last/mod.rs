@@ -23,7 +23,7 @@ mod winograd;
 pub use classes::{best_rows, unit_pixels};
 pub use enlarge::enlarge;
 pub use joined::JoinedConvs;
-pub use panels::{Finish, LANES, Lanes, Panels, Products, lanes, multiply};
+pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
 pub use pool::{MaxPool, average_pool, cells, max_pool};
 pub use stage_rows::StageRows;
 pub use stages::join_stages;
@@ -31,6 +31,7 @@ pub use transpose::transpose;
 
 use crate::{Activation, ConvShape, Precision, winograd::grid::Grid};
 use depthwise::Depthwise;
+use panels::Products;
 use winograd::Winograd;
 
 /// A convolution whose weights never change and are packed once.
@@ -48,7 +49,7 @@ enum Kernel {
     Rows(Panels),
     /// Windows are copied to rows.
     Gather(Panels),
-    /// Windows are copied to tiles.
+    /// Windows are multiplied by tiles, on the map as it lies.
     Windows(Panels),
     /// Windows of few channels are multiplied as they lie.
     Lines(Panels),

@@ -12,10 +12,10 @@ use crate::{
     ConvShape,
     scratch::Scratch,
     simd::{LeftTiles, Simd, TILE, Work, fast_pairs},
-    tiles::{DEPTH, Result, Right, STEPS},
+    tiles::{DEPTH, ResultRows, Right, STEPS},
 };
 
-/// Blocks of sixteen outputs of a task, and of one whose weights no cache holds.
+/// Blocks of sixteen outputs of a task, and of one whose weights no cache holds: every task fetches all of them.
 const BLOCKS: usize = 8;
 const MANY_BLOCKS: usize = 16;
 /// Bytes of weights that a cache holds.
@@ -54,49 +54,38 @@ pub fn run(
 struct RoundedMap<'a> {
     shape: &'a ConvShape,
     values: Scratch,
+    /// From a pixel to the next.
+    pixel: usize,
+    /// With zeros.
+    width: usize,
+    height: usize,
 }
 
 impl<'a> RoundedMap<'a> {
     fn new(shape: &'a ConvShape, input: &[f32]) -> Self {
-        let mut map = Self { shape, values: Scratch::new(0) };
+        let &ConvShape { batch, from, height, width, padding, padding_after, .. } = shape;
+        let (height_with_zeros, width_with_zeros) =
+            (height + padding + padding_after, width + padding + padding_after);
+        let pixel = (from / DEPTH + 1) * LANES;
+        let (line, lines) = (width_with_zeros * pixel, batch * height_with_zeros);
         // Tiles of the last outputs reach beyond the map.
-        let beyond = LANES * shape.stride + shape.dilation * shape.kernel;
-        map.values = Scratch::new((shape.batch * map.height() * map.width() + beyond) * map.pixel());
-        let &ConvShape { height, padding, .. } = shape;
-        let (line, pixel) = (map.width() * map.pixel(), map.pixel());
-        let (rows, beyond) =
-            map.values.split_at_mut(shape.batch * (height + padding + shape.padding_after) * line);
-        beyond.fill(0.0);
-        let whole = height + padding + shape.padding_after;
-        rows.par_chunks_mut(line).enumerate().for_each(|(row, to)| {
-            let y = (row % whole).checked_sub(padding).filter(|&y| y < height);
-            let from = y.map(|y| {
-                let row_len = shape.width * shape.from;
-                &input[(row / whole * height + y) * row_len..][..row_len]
-            });
+        let beyond = (LANES * shape.stride + shape.dilation * shape.kernel) * pixel;
+        let mut values = Scratch::new(lines * line + beyond);
+        values[lines * line..].fill(0.0);
+        values[..lines * line].par_chunks_mut(line).enumerate().for_each(|(row, to)| {
+            let (image, y) = (row / height_with_zeros, (row % height_with_zeros).checked_sub(padding));
+            let y = y.filter(|&y| y < height);
+            let from = y.map(|y| &input[(image * height + y) * width * from..][..width * from]);
             fast_pairs(RoundRow { from, shape, pixel, to });
         });
-        map
-    }
-
-    fn height(&self) -> usize {
-        self.shape.height + self.shape.padding + self.shape.padding_after
-    }
-
-    fn width(&self) -> usize {
-        self.shape.width + self.shape.padding + self.shape.padding_after
-    }
-
-    /// From a pixel to the next.
-    fn pixel(&self) -> usize {
-        (self.shape.from / DEPTH + 1) * LANES
+        Self { shape, values, pixel, width: width_with_zeros, height: height_with_zeros }
     }
 
     /// Where each step of a window lies, from the window's first pixel.
     fn steps(&self) -> Vec<usize> {
         let &ConvShape { kernel, dilation, from, .. } = self.shape;
-        let taps = (0..kernel * kernel).map(|tap| (tap / kernel * self.width() + tap % kernel) * dilation);
-        taps.flat_map(|tap| (0..from / DEPTH).map(move |step| tap * self.pixel() + step * LANES)).collect()
+        let taps = (0..kernel * kernel).map(|tap| (tap / kernel * self.width + tap % kernel) * dilation);
+        taps.flat_map(|tap| (0..from / DEPTH).map(move |step| tap * self.pixel + step * LANES)).collect()
     }
 
     /// The first pixel of the window of an output; `line` is counted over all images.
@@ -104,8 +93,8 @@ impl<'a> RoundedMap<'a> {
     fn window(&self, line: usize, x: usize) -> usize {
         let out_height = self.shape.out_height();
         let (image, y) = (line / out_height, line % out_height);
-        let row = image * self.height() + y * self.shape.stride;
-        (row * self.width() + x * self.shape.stride) * self.pixel()
+        let row = image * self.height + y * self.shape.stride;
+        (row * self.width + x * self.shape.stride) * self.pixel
     }
 }
 
@@ -171,7 +160,7 @@ impl Work for Task<'_, '_> {
                         values: &map.values,
                         starts: [map.window(first.0, first.1), map.window(second.0, second.1)],
                         steps: &steps[now.clone()],
-                        row: map.shape.stride * map.pixel(),
+                        row: map.shape.stride * map.pixel,
                     };
                     let at = if waiting > 1 { panels * block_pairs + pair } else { 0 };
                     let sums: &mut [f32; 4 * TILE] =
@@ -183,7 +172,7 @@ impl Work for Task<'_, '_> {
                     for (index, sums) in (2 * pair..count).zip(sums.as_chunks().0) {
                         let (line, x) = block(index);
                         let place = ((line - lines.start) * width + x) * stride;
-                        let result = Result {
+                        let result = ResultRows {
                             outer: right.outer,
                             rows: LANES.min(width - x),
                             finish: Finish { add: finish.add.map(|add| &add[place..]), ..finish },
