@@ -240,9 +240,19 @@ pub struct Register {
     pub json: bool,
 }
 
-/// How a model is used.
+/// How a model is used, and where.
 #[derive(Args)]
 pub struct Usage {
+    #[command(flatten)]
+    pub method: MethodFlags,
+    /// Device to run on: cpu, cuda:0, ...
+    #[arg(long, default_value = "cpu", env = "PROTOSEG_DEVICE", help_heading = "Method")]
+    pub device: String,
+}
+
+/// Which parts of the method act.
+#[derive(Args, Default)]
+pub struct MethodFlags {
     /// Which variant of the method to use: `reference`, `paper` or `balanced` (docs/method.md) [default: as trained]
     #[arg(long, value_name = "NAME", help_heading = "Method")]
     pub preset: Option<String>,
@@ -252,9 +262,6 @@ pub struct Usage {
     /// Do not adapt the base classes to each image (DQCE)
     #[arg(long, help_heading = "Method")]
     pub no_dqce: bool,
-    /// Device to run on: cpu, cuda:0, ...
-    #[arg(long, default_value = "cpu", env = "PROTOSEG_DEVICE", help_heading = "Method")]
-    pub device: String,
 }
 
 /// List, inspect and edit the classes in a pack
@@ -724,29 +731,14 @@ pub struct Export {
     /// Run the file by another runtime (rten) and refuse to write it if the answer is not ours
     #[arg(long)]
     pub check: bool,
-    /// Which variant of the method to use: `reference`, `paper` or `balanced` (docs/method.md) [default: as trained]
-    #[arg(long, value_name = "NAME", help_heading = "Method")]
-    pub preset: Option<String>,
-    /// Keep the base classes as they were trained; do not refine them with the supports (SCE)
-    #[arg(long, help_heading = "Method")]
-    pub no_sce: bool,
-    /// Do not adapt the base classes to each image (DQCE)
-    #[arg(long, help_heading = "Method")]
-    pub no_dqce: bool,
+    #[command(flatten)]
+    pub method: MethodFlags,
     /// Overwrite existing files
     #[arg(long)]
     pub force: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
-}
-
-impl Export {
-    /// How the model is used.
-    pub fn usage(&self) -> Usage {
-        let &Self { ref preset, no_sce, no_dqce, .. } = self;
-        Usage { preset: preset.clone(), no_sce, no_dqce, device: "cpu".to_string() }
-    }
 }
 
 /// Measure the speed of this machine: median times in milliseconds, and peak memory

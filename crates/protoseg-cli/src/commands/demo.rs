@@ -13,7 +13,7 @@ use protoseg_data::{Benchmark, create_dir};
 
 use super::{eval, register};
 use crate::{
-    cli::{Demo, Register, Usage},
+    cli::{Demo, MethodFlags, Register, Usage},
     output::{
         self, Interrupted,
         train_watch::{Display, TrainWatch},
@@ -128,7 +128,7 @@ fn teach(model: &Path, pack: &Path) -> Result<()> {
         force: false,
         add: false,
         refine: false,
-        usage: Usage { preset: None, no_sce: false, no_dqce: false, device: "cpu".into() },
+        usage: Usage { method: MethodFlags::default(), device: "cpu".into() },
         json: false,
     })
 }

@@ -102,7 +102,7 @@ struct Exported {
 
 /// Of a model that predicts its classes and those of a pack.
 fn segmenter_file(args: &Export, model: &Model, classes: ClassesAs, wants_sample: bool) -> Result<Exported> {
-    let usage = usage(&args.usage(), model)?;
+    let usage = usage(&args.method, model)?;
     let pack = args.pack.as_ref().map(|path| load_pack(path, model)).transpose()?;
     let builder = Segmenter::builder(model).usage(usage);
     let segmenter = match &pack {

@@ -31,7 +31,7 @@ const MOST_SHOTS: usize = 10;
 
 pub fn run(args: &Register) -> Result<()> {
     let model = load_model(args.model.as_deref(), &args.usage.device)?;
-    let usage = usage(&args.usage, &model)?;
+    let usage = usage(&args.usage.method, &model)?;
     let _lock = lock_pack(&args.output)?;
     let sheet = sheet_path(&args.output);
     if sheet.exists() && !args.output.exists() {

@@ -59,7 +59,7 @@ pub fn lock_pack(path: &Path) -> Result<Lock> {
 }
 
 /// As the model was made, unless flags say otherwise.
-pub fn usage(flags: &cli::Usage, model: &Model) -> Result<Usage> {
+pub fn usage(flags: &cli::MethodFlags, model: &Model) -> Result<Usage> {
     let usage = match model.usage()? {
         Usage::Capl(usage) => usage,
         _ if flags.preset.is_some() || flags.no_sce || flags.no_dqce => {
