@@ -58,7 +58,7 @@ pub fn run(args: &Predict) -> Result<()> {
     if !(0.0..=0.5).contains(&args.overlap) {
         bail!("`--overlap {}` is not between 0 and 0.5", args.overlap);
     }
-    let Some(images) = images(args)? else { return Ok(()) };
+    let images = images(args)?;
     refuse_overlap(&images, &args.output, kinds, args.logits.as_deref())?;
     let earlier = Earlier::read(&args.output)?;
     let goes_on = args.resume && earlier.is_some();
@@ -75,7 +75,7 @@ pub fn run(args: &Predict) -> Result<()> {
 
     let model = load_model(args.model.as_deref(), &args.usage.device)?;
     let pack = args.pack.as_ref().map(|path| load_pack(path, &model)).transpose()?;
-    let usage = usage(&args.usage, &model)?;
+    let usage = usage(&args.usage.method, &model)?;
     let model = if args.fast { model.with_precision(Precision::Fast) } else { model };
     let mut builder = Segmenter::builder(&model).usage(usage.clone());
     if let Some(pack) = &pack {
@@ -94,7 +94,7 @@ pub fn run(args: &Predict) -> Result<()> {
     }
 
     let settings = settings(args, kinds, &model, pack.as_ref(), (&usage, abstain))?;
-    let parts = merge::collect(&args.merge, &settings)?;
+    let parts = merge::collect(&args.merge, &args.output, &settings)?;
     let (replaced, records) = match (earlier, args.resume) {
         (Some(earlier), true) => (None, earlier.resume(&args.output, &settings)?),
         (earlier, _) => (earlier, parts.iter().map(|part| part.record().clone()).collect()),
@@ -139,29 +139,25 @@ pub fn run(args: &Predict) -> Result<()> {
     summary.finish(stop.asked())
 }
 
-/// The images of this run; none if no image falls into its part.
-fn images(args: &Predict) -> Result<Option<Vec<NamedImage>>> {
+/// The images of this run: none if it merges others, or if its part is empty.
+fn images(args: &Predict) -> Result<Vec<NamedImage>> {
     if !args.merge.is_empty() {
-        return Ok(Some(Vec::new()));
+        return Ok(Vec::new());
     }
     let shard = args.shard.as_deref().map(parse_shard).transpose()?;
     let Inputs { mut images, n_results } = find_images(&args.inputs)?;
     if n_results > 0 {
         output::note(format_args!("{} of earlier runs left out", plural(n_results, "result")));
     }
-    let Some((part, of)) = shard else { return Ok(Some(images)) };
+    let Some((part, of)) = shard else { return Ok(images) };
     // By name, so that machines that list files in another order agree.
     images.sort_by(|a, b| a.name.cmp(&b.name));
     let all = images.len();
     let images: Vec<NamedImage> = images.into_iter().skip(part - 1).step_by(of).collect();
     if images.is_empty() {
-        output::note(format_args!(
-            "part {part} of {of} is empty: there is nothing left of {}",
-            plural(all, "image")
-        ));
-        return Ok(None);
+        output::note(format_args!("part {part} of {of} is empty: there are only {}", plural(all, "image")));
     }
-    Ok(Some(images))
+    Ok(images)
 }
 
 /// The confidence from which on labels are right with this share, by the model's calibration.

@@ -399,12 +399,24 @@ fn parts_that_do_not_belong_together_are_not_merged() {
     assert!(error.contains("`part2` were made with another --abstain"), "{error}");
     let error = merge("part1 photos");
     assert!(error.contains("`photos` has no results"), "{error}");
+    let error = desk.refused(&format!("{PREDICT} --merge part1 part1 -o part1 --force"));
+    assert!(error.contains("`part1` is both a part and the output folder"), "{error}");
+    let summary = desk.path("part1/predictions.json");
+    let finished = fs::read_to_string(&summary).unwrap();
+    fs::write(&summary, finished.replace("\"left\": 0", "\"left\": 3")).unwrap();
+    let error = merge("part1");
+    assert!(error.contains("`part1` is not finished") && error.contains("--resume"), "{error}");
+    fs::remove_file(&summary).unwrap();
+    assert!(merge("part1").contains("`part1` is not finished"), "a run that was killed has no summary");
+    fs::write(&summary, finished).unwrap();
     fs::remove_file(desk.path("part1/index/a.png")).unwrap();
     let error = merge("part1");
     assert!(error.contains("`a` are missing in `part1`") && error.contains("--resume"), "{error}");
     assert!(!desk.path("all").exists(), "nothing was written");
     let error = desk.refused(&format!("{PREDICT} photos -o out --shard 3/2"));
     assert!(error.contains("`--shard` must be a part and a number of parts"), "{error}");
-    desk.done(&format!("{PREDICT} photos -o out --shard 3/3"));
-    assert!(!desk.path("out").exists(), "an empty part is no error, and writes nothing");
+    let answer = desk.done(&format!("{PREDICT} photos -o out --shard 3/3 --json"));
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer["images"].as_array().unwrap().len(), 0, "an empty part is no error");
+    assert!(!desk.path("out").exists(), "and it writes nothing");
 }

@@ -8,7 +8,13 @@ use std::{
 use anyhow::{Result, anyhow, bail};
 use protoseg_data::{create_dir, read_bytes, write_whole};
 
-use super::ledger::{Earlier, Record, Settings, is_result};
+use serde::Deserialize;
+
+use super::{
+    ledger::{Earlier, Record, SUMMARY_FILE, Settings, is_result},
+    plural,
+};
+use crate::output::note;
 
 /// Results and the folder they are in.
 pub struct Part {
@@ -16,17 +22,47 @@ pub struct Part {
     record: Record,
 }
 
-/// All results of the folders, by the names of their images. All must be complete and made in the same way.
-pub fn collect(folders: &[PathBuf], settings: &Settings) -> Result<Vec<Part>> {
+/// How a run ended, as its summary says.
+#[derive(Deserialize)]
+struct Ended {
+    /// Images that could not be read.
+    failed: usize,
+    /// Images that were not tried.
+    left: usize,
+}
+
+/// All results of the folders, by the names of their images. All must be finished and made in the same way, and none is
+/// `output`, whose results may be deleted.
+pub fn collect(folders: &[PathBuf], output: &Path, settings: &Settings) -> Result<Vec<Part>> {
     let mut parts: HashMap<String, Part> = HashMap::new();
     for folder in folders {
+        if folder.canonicalize().ok().is_some_and(|folder| output.canonicalize().ok() == Some(folder)) {
+            bail!(
+                "`{}` is both a part and the output folder\nhint: choose another folder with -o",
+                folder.display()
+            );
+        }
         let Some(earlier) = Earlier::read(folder)? else {
             bail!(
                 "`{}` has no results\nhint: name the output folders of `protoseg predict --shard`",
                 folder.display()
             );
         };
-        for record in earlier.resume(folder, settings)? {
+        let records = earlier.resume(folder, settings)?;
+        // The summary is the last thing that a run writes.
+        let summary = folder.join(SUMMARY_FILE);
+        let ended = if summary.exists() { serde_json::from_slice(&read_bytes(&summary)?).ok() } else { None };
+        match ended {
+            Some(Ended { failed, left: 0 }) if failed > 0 => {
+                note(format_args!("{} of `{}` could not be read", plural(failed, "image"), folder.display()))
+            }
+            Some(Ended { left: 0, .. }) => {}
+            _ => bail!(
+                "the run in `{}` is not finished\nhint: finish it with its own command and --resume",
+                folder.display()
+            ),
+        }
+        for record in records {
             let of_results = record.files.iter().all(|file| is_result(file));
             if !of_results || !record.has_files(folder) {
                 bail!(
