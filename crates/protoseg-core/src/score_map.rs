@@ -238,6 +238,9 @@ impl Tile {
             }
             line.iter_mut().zip(above).zip(below).for_each(|((to, a), b)| *to = a + share * (b - a));
             labels.extend(across.places.iter().map(|&(left, share)| {
+                if let [only] = candidates[left][..] {
+                    return only;
+                }
                 let right = (left + 1).min(grid.width - 1);
                 let (from, to) = (&line[left * classes..][..classes], &line[right * classes..][..classes]);
                 let mut best = (0, f32::NEG_INFINITY);

@@ -173,8 +173,8 @@ impl Prediction {
     /// Pixels of each row.
     fn count_pixels(&self) -> Vec<u64> {
         let mut counts = vec![0; self.scores.classes];
-        for &label in self.labels().data.iter().filter(|&&label| label != IGNORE) {
-            counts[usize::from(label)] += 1;
+        for run in self.labels().data.chunk_by(|a, b| a == b).filter(|run| run[0] != IGNORE) {
+            counts[usize::from(run[0])] += run.len() as u64;
         }
         counts
     }

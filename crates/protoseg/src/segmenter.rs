@@ -192,8 +192,8 @@ impl Segmenter {
     /// What its usage needs of an image on the canvas, `[1, 3, height, width]`: computed once for all segmenters of the
     /// same usage.
     pub fn see(&self, canvas: Tensor<4>) -> Seen {
-        let maps = self.usage.compares_stages().then(|| self.model.stage_maps(&canvas)).flatten();
-        maps.map_or_else(|| self.look(self.model.canvas_features(canvas)), Seen::Stages)
+        let maps = if self.usage.compares_stages() { self.model.stage_maps(canvas) } else { Err(canvas) };
+        maps.map_or_else(|canvas| self.look(self.model.canvas_features(canvas)), Seen::Stages)
     }
 
     /// What its usage needs of the features (`[1, d, h, w]`).

@@ -89,16 +89,24 @@ pub fn multiply(left: &LeftTiles, right: [&[f32]; 2], sums: &mut [f32; 4 * TILE]
     let steps = left.steps.len();
     assert!(right.iter().all(|side| side.len() == steps * TILE), "{steps} steps of the right side");
     assert!(has_tiles(), "instructions that this machine lacks");
-    if !accumulate {
-        sums.fill(0.0);
-    }
     if steps == 0 {
+        if !accumulate {
+            sums.fill(0.0);
+        }
         return;
     }
     // SAFETY: the processor has these instructions. Rows of the left side were just checked, and so was the number of
     // tiles of the right side; four tiles of sums are read and written, which is their length.
     unsafe {
         asm!(
+            "test {accumulate:e}, {accumulate:e}",
+            "jnz 3f",
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "tilezero tmm3",
+            "jmp 2f",
+            "3:",
             "tileloadd tmm0, [{sums} + {line}]",
             "tileloadd tmm1, [{sums} + {line} + 1024]",
             "tileloadd tmm2, [{sums} + {line} + 2048]",
@@ -126,6 +134,7 @@ pub fn multiply(left: &LeftTiles, right: [&[f32]; 2], sums: &mut [f32; 4 * TILE]
             "tilestored [{sums} + {line} + 3072], tmm3",
             a0 = in(reg) left.values[left.starts[0]..].as_ptr(),
             a1 = in(reg) left.values[left.starts[1]..].as_ptr(),
+            accumulate = in(reg) u32::from(accumulate),
             at0 = out(reg) _,
             at1 = out(reg) _,
             step = inout(reg) left.steps.as_ptr() => _,

@@ -96,7 +96,8 @@ impl Extractor {
     pub(crate) fn maps(&self, inputs: Tensor<4>) -> Vec<Tensor<4>> {
         let device = inputs.device();
         let [batch, ..] = inputs.dims();
-        let inputs: Vec<f32> = inputs.try_into_vec_as().expect("inputs are f32");
+        let inputs = inputs.into_data();
+        let inputs = values(&inputs);
         let mut outputs: Vec<Vec<f32>> = self.program.output_shapes().map(|_| Vec::new()).collect();
         for input in inputs.chunks_exact(inputs.len() / batch) {
             let planes = self.run(
@@ -120,15 +121,15 @@ impl Extractor {
         outputs.into_iter().zip(shapes).map(tensor).collect()
     }
 
-    /// What `look` makes of the outputs for one input, `[channels, height, width]`. They are `[h, w, d]` here, as the
+    /// What `look` makes of the outputs for one input, `[1, channels, height, width]`. They are `[h, w, d]` here, as the
     /// kernels leave them.
-    pub(crate) fn look<T>(&self, input: &[f32], look: impl FnOnce(&[(&[f32], [usize; 3])]) -> T) -> T {
-        self.run(input, |_, _| (), look)
+    pub(crate) fn look<T>(&self, input: Tensor<4>, look: impl FnOnce(&[(&[f32], [usize; 3])]) -> T) -> T {
+        self.run(values(&input.into_data()), |_, _| (), look)
     }
 
     /// What each step of a run takes.
     pub fn profile(&self, image: Tensor<4>) -> Vec<StepProfile> {
-        let image: Vec<f32> = image.try_into_vec_as().expect("images are f32");
+        let image = image.into_data();
         let mut steps = Vec::new();
         let mut started = Instant::now();
         let watch = |step: &program::Step, before| {
@@ -146,7 +147,7 @@ impl Extractor {
                 });
             }
         };
-        self.run(&image, watch, |_| ());
+        self.run(values(&image), watch, |_| ());
         steps
     }
 
@@ -167,4 +168,9 @@ impl Extractor {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
         seen
     }
+}
+
+/// The numbers of a tensor, where they lie.
+fn values(data: &TensorData) -> &[f32] {
+    data.as_slice().expect("inputs are f32")
 }

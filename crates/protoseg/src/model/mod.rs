@@ -397,14 +397,14 @@ impl Model {
         }
     }
 
-    /// The maps that F of an image on the canvas is joined of, `[1, 3, height, width]`, as they lie; none if F is made in
-    /// another way.
-    pub(crate) fn stage_maps(&self, canvas: &Tensor<4>) -> Option<StageMaps> {
-        let [1, channels, height, width] = canvas.dims() else { return None };
-        let section = self.network().joined_stages().filter(|_| is_cpu(self.device()))?;
-        let extractor = self.shared.programs.get(self.network(), &section, [height, width, channels])?;
-        let canvas: Vec<f32> = canvas.clone().try_into_vec_as().expect("images are f32");
-        Some(extractor.look(&canvas, StageMaps::new))
+    /// The maps that F of an image on the canvas is joined of, `[1, 3, height, width]`, as they lie. If F is made in
+    /// another way, the canvas is given back.
+    pub(crate) fn stage_maps(&self, canvas: Tensor<4>) -> Result<StageMaps, Tensor<4>> {
+        let [1, channels, height, width] = canvas.dims() else { return Err(canvas) };
+        let section = self.network().joined_stages().filter(|_| is_cpu(self.device()));
+        let program = |section| self.shared.programs.get(self.network(), &section, [height, width, channels]);
+        let Some(extractor) = section.and_then(program) else { return Err(canvas) };
+        Ok(extractor.look(canvas, StageMaps::new))
     }
 
     /// The extractor for images of `[height, width]`, as it is used on the CPU. There is none on other devices, or if the

@@ -3,7 +3,9 @@
 use protoseg_core::Image;
 
 /// The sum of the weights of an area, along each axis. Products of two of them and a value fit into 32 bits.
-const WHOLE: u32 = 1 << 11;
+const WHOLE: u16 = 1 << 11;
+/// The same of both axes together.
+const AREA: u32 = WHOLE as u32 * WHOLE as u32;
 
 /// A picture whose longer side is at most `side`. Smaller pictures stay as they are. Each pixel is the mean of the area
 /// that it stands for.
@@ -21,28 +23,28 @@ pub(crate) fn thumbnail(picture: &Image, side: usize) -> Image {
         sums.fill(0);
         let rows = picture.data[3 * picture.width * top..].chunks_exact(3 * picture.width);
         for (row, weight) in rows.zip(weights) {
-            sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += weight * u32::from(value));
+            sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += u32::from(weight) * u32::from(value));
         }
         for (left, weights) in &across {
-            let mut pixel = [WHOLE * WHOLE / 2; 3];
-            for (sums, weight) in sums[3 * left..].chunks_exact(3).zip(weights) {
-                pixel.iter_mut().zip(sums).for_each(|(pixel, sum)| *pixel += weight * sum);
+            let mut pixel = [AREA / 2; 3];
+            for (sums, &weight) in sums[3 * left..].chunks_exact(3).zip(weights) {
+                pixel.iter_mut().zip(sums).for_each(|(pixel, sum)| *pixel += u32::from(weight) * sum);
             }
-            data.extend(pixel.map(|value| (value / (WHOLE * WHOLE)) as u8));
+            data.extend(pixel.map(|value| (value / AREA) as u8));
         }
     }
     Image::new(width, height, data)
 }
 
 /// For each of `to` pixels, the first of the `from` pixels that it covers, and their weights.
-fn areas(from: usize, to: usize) -> Vec<(usize, Vec<u32>)> {
+fn areas(from: usize, to: usize) -> Vec<(usize, Vec<u16>)> {
     let area = |at: usize| {
         let (start, end) = (at * from, (at + 1) * from);
         let first = start / to;
         let pixels = first..end.div_ceil(to);
         // Counted in parts of a pixel, `to` to each; rounding the sums so far makes the weights add up.
         let upto =
-            |edge: usize| ((edge.clamp(start, end) - start) as u64 * u64::from(WHOLE) / from as u64) as u32;
+            |edge: usize| ((edge.clamp(start, end) - start) as u64 * u64::from(WHOLE) / from as u64) as u16;
         (first, pixels.map(|pixel| upto((pixel + 1) * to) - upto(pixel * to)).collect())
     };
     (0..to).map(area).collect()
@@ -76,7 +78,7 @@ mod tests {
         // Two thirds of a pixel and one third of the next.
         assert_eq!(thumbnail(&column(&[0, 90, 180]), 2), column(&[30, 150]));
         for (from, to) in [(500, 320), (4001, 320), (7, 3), (100_000, 320)] {
-            assert!(areas(from, to).iter().all(|(_, weights)| weights.iter().sum::<u32>() == WHOLE));
+            assert!(areas(from, to).iter().all(|(_, weights)| weights.iter().sum::<u16>() == WHOLE));
             assert!(areas(from, to).iter().all(|(first, weights)| first + weights.len() <= from));
         }
     }
