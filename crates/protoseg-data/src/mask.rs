@@ -104,10 +104,10 @@ pub fn encode_values_png_fast(width: usize, height: usize, values: &[u8]) -> Vec
     encode_png(width, height, png::ColorType::Grayscale, false, None, Compression::Fast, values)
 }
 
-/// Encodes a picture as PNG, fast.
+/// Encodes a picture as PNG, as fast as can be.
 pub fn encode_picture_png(picture: &Image) -> Vec<u8> {
     let color = png::ColorType::Rgb;
-    encode_png(picture.width, picture.height, color, false, None, Compression::Fast, &picture.data)
+    encode_png(picture.width, picture.height, color, false, None, Compression::Fastest, &picture.data)
 }
 
 fn is_wide<L>(labels: &LabelMap<L>) -> bool {

@@ -2,11 +2,6 @@
 
 use protoseg_core::Image;
 
-/// The sum of the weights of an area, along each axis. Products of two of them and a value fit into 32 bits.
-const WHOLE: u16 = 1 << 11;
-/// The same of both axes together.
-const AREA: u32 = WHOLE as u32 * WHOLE as u32;
-
 /// A picture whose longer side is at most `side`. Smaller pictures stay as they are. Each pixel is the mean of the area
 /// that it stands for.
 pub(crate) fn thumbnail(picture: &Image, side: usize) -> Image {
@@ -18,34 +13,33 @@ pub(crate) fn thumbnail(picture: &Image, side: usize) -> Image {
     let (width, height) = (fit(picture.width), fit(picture.height));
     let across = areas(picture.width, width);
     let mut data = Vec::with_capacity(3 * width * height);
-    let mut sums = vec![0u32; 3 * picture.width];
+    // One more than a row has: pixels are read four numbers at a time, as vectors have them.
+    let mut sums = vec![0.0; 3 * picture.width + 1];
     for (top, weights) in areas(picture.height, height) {
-        sums.fill(0);
+        sums.fill(0.0);
         let rows = picture.data[3 * picture.width * top..].chunks_exact(3 * picture.width);
         for (row, weight) in rows.zip(weights) {
-            sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += u32::from(weight) * u32::from(value));
+            sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += weight * f32::from(value));
         }
         for (left, weights) in &across {
-            let mut pixel = [AREA / 2; 3];
-            for (sums, &weight) in sums[3 * left..].chunks_exact(3).zip(weights) {
-                pixel.iter_mut().zip(sums).for_each(|(pixel, sum)| *pixel += u32::from(weight) * sum);
+            let mut pixel = [0.5; 4];
+            for (sums, weight) in sums[3 * left..].windows(4).step_by(3).zip(weights) {
+                pixel.iter_mut().zip(sums).for_each(|(pixel, sum)| *pixel += weight * sum);
             }
-            data.extend(pixel.map(|value| (value / AREA) as u8));
+            data.extend(pixel[..3].iter().map(|&value| value as u8));
         }
     }
     Image::new(width, height, data)
 }
 
-/// For each of `to` pixels, the first of the `from` pixels that it covers, and their weights.
-fn areas(from: usize, to: usize) -> Vec<(usize, Vec<u16>)> {
+/// For each of `to` pixels, the first of the `from` pixels that it covers, and the share of each in it.
+fn areas(from: usize, to: usize) -> Vec<(usize, Vec<f32>)> {
     let area = |at: usize| {
+        // Counted in parts of a pixel, `to` to each.
         let (start, end) = (at * from, (at + 1) * from);
-        let first = start / to;
-        let pixels = first..end.div_ceil(to);
-        // Counted in parts of a pixel, `to` to each; rounding the sums so far makes the weights add up.
-        let upto =
-            |edge: usize| ((edge.clamp(start, end) - start) as u64 * u64::from(WHOLE) / from as u64) as u16;
-        (first, pixels.map(|pixel| upto((pixel + 1) * to) - upto(pixel * to)).collect())
+        let pixels = start / to..end.div_ceil(to);
+        let part = |pixel: usize| end.min((pixel + 1) * to) - start.max(pixel * to);
+        (pixels.start, pixels.map(|pixel| part(pixel) as f32 / from as f32).collect())
     };
     (0..to).map(area).collect()
 }
@@ -78,7 +72,8 @@ mod tests {
         // Two thirds of a pixel and one third of the next.
         assert_eq!(thumbnail(&column(&[0, 90, 180]), 2), column(&[30, 150]));
         for (from, to) in [(500, 320), (4001, 320), (7, 3), (100_000, 320)] {
-            assert!(areas(from, to).iter().all(|(_, weights)| weights.iter().sum::<u16>() == WHOLE));
+            let is_whole = |weights: &[f32]| (weights.iter().sum::<f32>() - 1.0).abs() < 1e-4;
+            assert!(areas(from, to).iter().all(|(_, weights)| is_whole(weights)));
             assert!(areas(from, to).iter().all(|(first, weights)| first + weights.len() <= from));
         }
     }
