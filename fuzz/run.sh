@@ -18,12 +18,13 @@ fi
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-fuzz/target}
 RUSTC_WRAPPER="$PWD/fuzz/rustc.sh" cargo build --release --features weights --manifest-path fuzz/Cargo.toml
 bash fuzz/seeds.sh
+"$CARGO_TARGET_DIR/release/seeds" fuzz/corpus
 seconds=$((60 * minutes / ${#targets[@]}))
 for target in "${targets[@]}"; do
     echo "== $target, $seconds s"
     mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
     "$CARGO_TARGET_DIR/release/$target" "fuzz/corpus/$target" -artifact_prefix="fuzz/artifacts/$target/" \
-        -max_total_time="$seconds" -rss_limit_mb=3000 -timeout=20 -max_len=65536 -print_final_stats=1 2>&1 |
+        -max_total_time="$seconds" -rss_limit_mb=3000 -timeout=20 -max_len=600000 -print_final_stats=1 2>&1 |
         grep --extended-regexp '^==[0-9]+== ERROR|panicked|Test unit written|number_of_executed_units|SUMMARY' || true
 done
 if compgen -G 'fuzz/artifacts/*/*' >/dev/null; then

@@ -29,5 +29,5 @@ cp crates/protoseg-data/tests/data/*.mat "$corpus/mat/"
 cp docs/own-photos.jpg "$corpus/picture/"
 find crates -path '*/tests/data/*' \( -name '*.png' -o -name '*.jpg' \) -size -64k -exec cp {} "$corpus/picture/" \;
 find "$corpus/picture" -name '*.png' -exec cp {} "$corpus/mask/" \;
-mkdir -p "$corpus/pickle" "$corpus/model" "$corpus/pack"
+mkdir -p "$corpus/pickle"
 cp crates/protoseg/tests/data/*.pth "$corpus/pickle/"

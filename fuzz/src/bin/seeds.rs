@@ -1,0 +1,49 @@
+//! Writes a small model and a pack of one class, as first inputs of the targets that read them: `seeds FOLDER`.
+
+use std::{env, fs, path::Path};
+
+use protoseg::{
+    ClassPack, Image, Model, Support,
+    config::NetworkConfig,
+    core::{Classes, Preprocess},
+    device::cpu,
+    encoder::{EncoderConfig, ResNetConfig},
+    method::{
+        Method,
+        capl::{Ablation, Capl, Preset},
+    },
+    model::{Manifest, Training},
+};
+
+fn main() {
+    let corpus = env::args().nth(1).expect("the folder of all inputs");
+    let corpus = Path::new(&corpus);
+    for target in ["model", "pack"] {
+        fs::create_dir_all(corpus.join(target)).expect("a folder");
+    }
+    let model = tiny();
+    model.save(corpus.join("model/tiny.safetensors")).expect("a model");
+
+    let image = Image::new(40, 30, (0..40 * 30 * 3).map(|at| (at * 7 % 251) as u8).collect());
+    let mask: Vec<bool> = (0..40 * 30).map(|at| at % 40 > 12 && at / 40 > 9).collect();
+    let support = Support::from_mask("a".to_string(), image, &mask).expect("a mask");
+    let mut pack = ClassPack::new(&model);
+    model.register(&mut pack, "duck", [support]).expect("a class");
+    pack.save(corpus.join("pack/tiny.pack")).expect("a pack");
+}
+
+/// A network of random weights, as small as it gets.
+fn tiny() -> Model {
+    let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.125, ..ResNetConfig::new(10) });
+    let classes = Classes::new(&["background", "cow"], &[]).expect("two classes");
+    let capl = Capl::new(Ablation::Capl, Preset::Balanced.options(), classes.n_base(), true);
+    let manifest = Manifest {
+        format: Manifest::FORMAT,
+        network: NetworkConfig { encoder, dim: 16, ..NetworkConfig::pspnet(10) },
+        classes,
+        method: Method::Capl(capl),
+        preprocess: Preprocess::imagenet(33),
+        training: Training { origin: "random weights".to_string(), ..Training::default() },
+    };
+    Model::random(manifest, &cpu()).expect("a model")
+}
