@@ -18,7 +18,7 @@ fi
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-fuzz/target}
 RUSTC_WRAPPER="$PWD/fuzz/rustc.sh" cargo build --release --features weights --manifest-path fuzz/Cargo.toml
 bash fuzz/seeds.sh
-"$CARGO_TARGET_DIR/release/seeds" fuzz/corpus
+PROTOSEG_CORPUS=fuzz/corpus "$CARGO_TARGET_DIR/release/seeds" -runs=0 2>/dev/null
 seconds=$((60 * minutes / ${#targets[@]}))
 for target in "${targets[@]}"; do
     echo "== $target, $seconds s"

@@ -12,7 +12,7 @@ done
 case "$name" in
 protoseg_kernels | protoseg_testing) ;;
 protoseg | protoseg_* | pytorch_reader | safetensors | png | \
-    picture | mask | coco | yolo | labelme | cvat | voc | mat | rle | spec | list | model | pack | pickle)
+    picture | mask | coco | yolo | labelme | cvat | voc | mat | rle | spec | list | model | pack | pickle | seeds)
     set -- "$@" -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
         -Cllvm-args=-sanitizer-coverage-trace-compares -Coverflow-checks=yes --cfg=fuzzing

@@ -1,7 +1,10 @@
-//! Writes a small model and a pack of one class, as first inputs of the targets that read them: `seeds FOLDER`.
+//! Writes a small model and a pack of one class, as first inputs of the targets that read them. It is a target itself, though
+//! it tries nothing: what is built for the fuzzer cannot be linked without it.
+#![no_main]
 
 use std::{env, fs, path::Path};
 
+use libfuzzer_sys::fuzz_target;
 use protoseg::{
     ClassPack, Image, Model, Support,
     config::NetworkConfig,
@@ -15,8 +18,10 @@ use protoseg::{
     model::{Manifest, Training},
 };
 
-fn main() {
-    let corpus = env::args().nth(1).expect("the folder of all inputs");
+fuzz_target!(init: write(), |_bytes: &[u8]| {});
+
+fn write() {
+    let corpus = env::var_os("PROTOSEG_CORPUS").expect("the folder of all inputs");
     let corpus = Path::new(&corpus);
     for target in ["model", "pack"] {
         fs::create_dir_all(corpus.join(target)).expect("a folder");
