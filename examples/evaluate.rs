@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         usages: vec![model.usage()?],
         size: None,
         limit: limit.first().map(|limit| limit.parse()).transpose()?,
+        part: None,
     };
     let evaluated = evaluate(&model, &Benchmark::open(data, None)?, &plan, &|_, _| (), |_| ())?;
     for cell in evaluated.cells {

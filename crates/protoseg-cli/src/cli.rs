@@ -481,6 +481,12 @@ pub struct Eval {
     /// Evaluate at most N images, evenly spaced; for a quick look, not for results
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
+    /// Evaluate the images of one part only, such as `2/8`, on one of several machines; `--merge` adds the parts up
+    #[arg(long, value_name = "I/N", conflicts_with = "pack")]
+    pub shard: Option<String>,
+    /// Add up what all parts in these folders have counted, with the options that made them; nothing is evaluated
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["shard", "pack"])]
+    pub merge: Vec<PathBuf>,
     /// Device to run on: cpu, cuda:0, ...
     #[arg(long, default_value = "cpu", env = "PROTOSEG_DEVICE")]
     pub device: String,

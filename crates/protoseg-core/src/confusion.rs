@@ -1,9 +1,11 @@
 //! Pixel counts of truth against prediction, and the scores that follow from them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{IGNORE, RowMap};
 
 /// How often each class was predicted as each other class, summed over any number of images.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confusion {
     classes: usize,
     /// `counts[truth * classes + predicted]`
@@ -34,6 +36,11 @@ impl Confusion {
     /// The counts, `classes * classes`: one row per true class, one column per predicted class.
     pub fn counts(&self) -> &[u64] {
         &self.counts
+    }
+
+    /// Whether both count the same number of classes, and so can be added. Counts that were read from a file may not.
+    pub fn has_shape_of(&self, other: &Self) -> bool {
+        self.classes == other.classes && self.counts.len() == other.counts.len()
     }
 
     /// Adds other counts, such as those of another thread.

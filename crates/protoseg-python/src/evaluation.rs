@@ -77,6 +77,7 @@ impl Request<'_> {
             usages: model.usage().into_iter().collect(),
             size: None,
             limit,
+            part: None,
         };
         if !has_base {
             let results = evaluate_taught(&name, model, benchmark, &plan, &[], &progress)?;

@@ -150,6 +150,7 @@ fn plan(args: &Demo, model: &Model) -> Result<Evaluation> {
         usages: eval::usages(&names.iter().map(|name| name.to_string()).collect::<Vec<_>>(), &[], model)?,
         size: None,
         limit,
+        part: None,
     })
 }
 

@@ -1,5 +1,7 @@
 //! `protoseg eval`.
 
+mod part;
+
 use std::{
     path::{Path, PathBuf},
     time::Instant,
@@ -9,7 +11,7 @@ use anyhow::{Result, anyhow, bail};
 use protoseg::{
     evaluate::{
         Evaluated, Evaluation, FoldMean, LabelledResults, Results, SupportSource, evaluate,
-        evaluate_labelled, evaluate_taught,
+        evaluate_labelled, evaluate_taught, join,
     },
     method::{
         Usage,
@@ -22,7 +24,11 @@ use protoseg::{
 use protoseg_data::{Benchmark, create_dir, read_supports};
 use serde_json::{Value, json};
 
-use super::usage::{load_model, load_pack, model_name, preset};
+use self::part::Part;
+use super::{
+    shard::parse_shard,
+    usage::{load_model, load_pack, model_name, preset},
+};
 use crate::{
     cli::Eval,
     output::{
@@ -44,6 +50,7 @@ pub fn run(args: &Eval) -> Result<()> {
     if args.seeds.is_empty() {
         bail!("no seed is given\nhint: the published ones are 123,321,456,654,999");
     }
+    let part = args.shard.as_deref().map(parse_shard).transpose()?;
     let supports = match &args.supports {
         Some(path) => SupportSource::Listed(read_supports(path)?),
         None => SupportSource::Drawn { seeds: each_once(&args.seeds), min_pixels: args.min_pixels },
@@ -62,15 +69,18 @@ pub fn run(args: &Eval) -> Result<()> {
         let fold = args.fold.or(training).unwrap_or(0);
         let name = format!("{}-fold{fold}", benchmark.dataset.name());
         let folder = args.output.clone().unwrap_or_else(|| Path::new("results").join(name));
-        let folder = match path {
-            Some(path) if args.model.len() > 1 => folder.join(short_name(path)),
-            _ => folder,
+        let own = match path {
+            Some(path) if args.model.len() > 1 => short_name(path),
+            _ => String::new(),
         };
-        output::refuse_overwrite(&folder.join("results.json"), args.force)?;
+        let folder = folder.join(&own);
+        let written = if args.shard.is_some() { part::FILE } else { "results.json" };
+        output::refuse_overwrite(&folder.join(written), args.force)?;
         if jobs.iter().any(|other| other.folder == folder) {
             bail!("two models are called `{}`\nhint: evaluate them one by one", model_name(path));
         }
-        jobs.push(Job { path, fold, folder });
+        let parts = args.merge.iter().map(|part| part.join(&own)).collect();
+        jobs.push(Job { path, fold, folder, parts });
     }
     let mean_folder = mean_folder(args, &benchmark);
     if jobs.iter().any(|job| job.fold != jobs[0].fold) {
@@ -82,7 +92,7 @@ pub fn run(args: &Eval) -> Result<()> {
             output::line(model_name(job.path))?;
         }
         let model = load_model(job.path, &args.device)?;
-        let (json, own) = job.run(args, &model, &benchmark, &supports)?;
+        let (json, own) = job.run(args, &model, &benchmark, &supports, part)?;
         all.push(json);
         results.extend(own);
     }
@@ -129,6 +139,8 @@ struct Job<'a> {
     path: Option<&'a Path>,
     fold: usize,
     folder: PathBuf,
+    /// Folders of the parts that are merged.
+    parts: Vec<PathBuf>,
 }
 
 impl Job<'_> {
@@ -139,9 +151,16 @@ impl Job<'_> {
         model: &Model,
         benchmark: &Benchmark,
         supports: &SupportSource,
+        part: Option<(usize, usize)>,
     ) -> Result<(Value, Option<Results>)> {
         let has_base = model.classes().n_base() > 1 || model.usage().is_err();
         let has_novel = benchmark.fold(self.fold).is_ok_and(|fold| !fold.novel().is_empty());
+        if (part.is_some() || !self.parts.is_empty()) && !(has_base && has_novel) {
+            bail!(
+                "--shard and --merge are for models with base classes on data with novel ones\n\
+                 hint: give every machine photos of its own, or classes of its own with --classes"
+            );
+        }
         if args.pack.is_some() || (has_base && !has_novel) {
             return Ok((self.labelled(args, model, benchmark)?, None));
         }
@@ -153,6 +172,7 @@ impl Job<'_> {
             usages: usages(&args.variants, &args.preset, model)?,
             size: args.size.map(|size| size as usize),
             limit: args.limit,
+            part,
         };
         if !has_base {
             return Ok((self.taught(args, model, benchmark, &plan)?, None));
@@ -162,12 +182,62 @@ impl Job<'_> {
                 "--classes is for a model without base classes\nhint: the fold says which classes are novel"
             );
         }
-        let results = judge(model, &model_name(self.path), benchmark, &plan, &self.folder)?;
+        let name = model_name(self.path);
+        if let Some(part) = part {
+            return Ok((self.count(args, model, benchmark, &plan, part)?, None));
+        }
+        let results = match &self.parts[..] {
+            [] => judge(model, &name, benchmark, &plan, &self.folder)?,
+            parts => self.merge(parts, model, benchmark, &plan)?,
+        };
         if !args.json {
             print(&results)?;
             self.name_report()?;
         }
         Ok((serde_json::to_value(&results)?, Some(results)))
+    }
+
+    /// Counts the pixels of one part, and writes the counts.
+    fn count(
+        &self,
+        args: &Eval,
+        model: &Model,
+        benchmark: &Benchmark,
+        plan: &Evaluation,
+        (part, of): (usize, usize),
+    ) -> Result<Value> {
+        create_dir(&self.folder)?;
+        let bar = Bar::new("images");
+        let evaluated = evaluate(model, benchmark, plan, &|done, total| bar.show(done, total), |_| ())?;
+        drop(bar);
+        let images = evaluated.images;
+        let counted = Part::new(part, of, part::key(model, benchmark, plan), evaluated.counts());
+        let path = self.folder.join(part::FILE);
+        protoseg_data::write_atomic(&path, &serde_json::to_vec(&counted)?)?;
+        if !args.json {
+            let counted = protoseg::core::count(images, "image");
+            output::line(format_args!("part {part} of {of}: {counted} -> {}", path.display()))?;
+        }
+        Ok(
+            json!({ "schema": "protoseg.eval-shard/1", "part": part, "of": of, "images": images, "counts": path }),
+        )
+    }
+
+    /// The results of all parts together. Their pages show no pictures of the test images: no image is read again.
+    fn merge(
+        &self,
+        parts: &[PathBuf],
+        model: &Model,
+        benchmark: &Benchmark,
+        plan: &Evaluation,
+    ) -> Result<Results> {
+        let start = Instant::now();
+        let counts = part::read_all(parts, &part::key(model, benchmark, plan))?;
+        let evaluated = join(model, benchmark, plan, &counts)?;
+        let results =
+            Results::new(&model_name(self.path), model, benchmark, plan, &evaluated, start.elapsed());
+        write_results(&self.folder, &results, &evaluated, benchmark, &HtmlReport::new(plan))?;
+        Ok(results)
     }
 
     /// Every class of the data set taught by itself.
@@ -319,13 +389,24 @@ pub fn judge(
         evaluate(model, benchmark, plan, &|done, total| bar.show(done, total), |image| report.look(image))?;
     drop(bar);
     let results = Results::new(name, model, benchmark, plan, &evaluated, start.elapsed());
+    write_results(folder, &results, &evaluated, benchmark, &report)?;
+    Ok(results)
+}
+
+/// The results in every form, and the report.
+fn write_results(
+    folder: &Path,
+    results: &Results,
+    evaluated: &Evaluated,
+    benchmark: &Benchmark,
+    report: &HtmlReport,
+) -> Result<()> {
     let files = [
         ("results.csv", results.csv()),
         ("results.md", results.markdown()),
         ("results.tex", results.latex()),
-        (REPORT_FILE, report.html(&results, &evaluated, benchmark)?),
-        ("results.json", serde_json::to_string_pretty(&results)?),
+        (REPORT_FILE, report.html(results, evaluated, benchmark)?),
+        ("results.json", serde_json::to_string_pretty(results)?),
     ];
-    write_files(folder, &files)?;
-    Ok(results)
+    write_files(folder, &files)
 }

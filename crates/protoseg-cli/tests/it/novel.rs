@@ -543,6 +543,47 @@ fn an_evaluation_writes_its_results_and_report() {
 }
 
 #[test]
+fn parts_of_an_evaluation_add_up_to_the_whole() {
+    let desk = Desk::new();
+    write_data(&desk, "duck", |place| place.to_string());
+    let eval = "eval --model model.safetensors --data data --shots 1,2 --seeds 1,2";
+    let results = |command: &str| -> serde_json::Value {
+        serde_json::from_str(&desk.done(&format!("{command} --json"))).unwrap()
+    };
+    let whole = results(&format!("{eval} -o whole"));
+    // Two images: the third part is empty.
+    for (part, images) in [(1, 1), (2, 1), (3, 0)] {
+        let answer = results(&format!("{eval} --shard {part}/3 -o part{part}"));
+        assert_eq!((&answer["images"], &answer["of"]), (&images.into(), &3.into()));
+    }
+    let merged = results(&format!("{eval} --merge part2 part3 part1 -o merged"));
+    assert_eq!((&merged["images"], &merged["supports"]), (&whole["images"], &whole["supports"]));
+    let rows = |results: &serde_json::Value| -> Vec<serde_json::Value> {
+        let mut rows = results["rows"].as_array().unwrap().clone();
+        // Sums of confidences, in another order.
+        rows.iter_mut()
+            .for_each(|row| row["confidence"] = row["confidence"]["groups"].as_array().unwrap().len().into());
+        rows
+    };
+    assert_eq!(rows(&merged), rows(&whole));
+    assert!(fs::read_to_string(desk.path("merged/report.html")).unwrap().contains("<table>"));
+
+    for (flags, words) in [
+        ("--merge part1 part2", "part 3 of 3 is missing"),
+        ("--merge part1 part2 part3 part1", "given twice"),
+        ("--merge part1 part2 whole", "no `counts.json`"),
+        ("--limit 1 --merge part1 part2 part3", "not a part of this evaluation"),
+        ("--shard 4/3", "--shard"),
+    ] {
+        let error = desk.refused(&format!("{eval} {flags} -o x"));
+        assert!(error.contains(words), "{error}");
+        assert!(!desk.path("x").exists(), "nothing is written");
+    }
+    let error = desk.refused(&format!("{eval} --shard 1/3 -o part1"));
+    assert!(error.contains("counts.json"), "{error}");
+}
+
+#[test]
 fn models_of_different_folds_get_a_mean() {
     let desk = Desk::new();
     write_data(&desk, "duck", |place| place.to_string());

@@ -2,6 +2,7 @@
 
 use protoseg_core::{IGNORE, NovelPixels, Reliability, Remap, RowMap, ScoreMap, ScoredPixels, decide};
 use protoseg_data::{Benchmark, DataError, Progress, scan};
+use serde::{Deserialize, Serialize};
 
 use super::{EvaluateError, check_classes, evenly};
 use crate::{
@@ -15,7 +16,7 @@ const IMAGES: usize = 100;
 const STEP: usize = 8;
 
 /// How far confidences can be trusted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trust {
     /// As `predict` writes them: at the model's temperature, if it has one for this use.
     pub written: Reliability,

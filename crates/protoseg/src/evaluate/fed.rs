@@ -3,12 +3,11 @@
 use std::collections::{HashMap, hash_map::Entry};
 
 use burn::tensor::Tensor;
-use protoseg_core::{Confusion, IGNORE, Remap, RowMap, ScoreGrid, Scores};
+use protoseg_core::{IGNORE, Remap, RowMap, ScoreGrid};
 use protoseg_data::{Benchmark, Progress, scan};
 
 use super::{
-    Cell, EvaluateError, Evaluated, EvaluatedImage, Evaluation, Setting, Trust, draw, evenly, images_of,
-    lookup,
+    EvaluateError, Evaluated, EvaluatedImage, Evaluation, Setting, draw, empty_cells, images_of, lookup,
 };
 use crate::{
     bridge::transposed,
@@ -54,8 +53,8 @@ pub(super) fn evaluate(
     let teachers =
         scan(dataset, &benchmark.train)?.for_base_training(dataset.classes(), setting.fold, novel_pixels);
     let all = images_of(benchmark, &setting, pool)?;
-    let queries = evenly(&all, plan.limit.unwrap_or(all.len()));
-    if queries.is_empty() {
+    let queries = plan.queries(&all);
+    if all.is_empty() {
         return Err(EvaluateError::NoImages { split: setting.split.to_string() });
     }
     let feeding = Feeding { model, episodic, fed, benchmark, remap };
@@ -81,7 +80,8 @@ pub(super) fn evaluate(
             entry.insert(feeding.support_vectors(sample, row)?);
         }
     }
-    let (mut novel, mut cells) = (Vec::new(), Vec::new());
+    let mut cells = empty_cells(model, plan, &setting.classes, &draws);
+    let mut novel = Vec::new();
     for &shots in &plan.shots {
         for draw in &draws {
             let supports: Vec<(usize, u16)> = draw.shots(shots, n_base as u16).collect();
@@ -96,12 +96,6 @@ pub(super) fn evaluate(
             let means = vectors.into_iter().map(|vectors| vectors.mean_dim(0)).collect();
             let taught_by: Vec<usize> = supports.iter().map(|&(sample, _)| sample).collect();
             novel.push((Tensor::cat(means, 0), overall, taught_by));
-            let counts = Confusion::new(rows.len());
-            let scores = Scores::of(&counts, &setting.classes, plan.protocol);
-            let (variant, preset) = (episodic.name(), "all prototypes fed".to_string());
-            let seed = draw.seed;
-            let (base_before, confidence) = (None, Trust::default());
-            cells.push(Cell { variant, preset, shots, seed, counts, scores, base_before, confidence });
         }
     }
 
@@ -128,7 +122,7 @@ pub(super) fn evaluate(
         each(&EvaluatedImage { name, image: &image, truth: &truth, predicted: &predicted, before: &[] });
     }
     progress(total, total);
-    Ok(setting.finish(model, benchmark, plan, draws, cells, [queries.len(), all.len()]))
+    Ok(setting.finish(model, benchmark, plan, draws, (cells, Vec::new()), [queries.len(), all.len()]))
 }
 
 impl BaseVectors {

@@ -7,12 +7,13 @@ mod fed;
 mod folds;
 mod labelled;
 mod lookup;
+mod parts;
 mod plan;
 mod results;
 mod taught;
 
 use protoseg_core::{
-    ClassRole, Classes, Confusion, Fit, Fold, Image, Protocol, Remap, RowMap, ScoreGrid, Scores, SupportList,
+    ClassRole, Classes, Confusion, Fold, Image, Remap, RowMap, ScoreGrid, Scores, SupportList,
 };
 use protoseg_data::{Benchmark, DataError, Progress, SplitStats, scan};
 use rayon::prelude::*;
@@ -20,6 +21,7 @@ use rayon::prelude::*;
 pub use calibration::Trust;
 pub use folds::{FoldMean, FoldRow};
 pub use labelled::{LabelledResults, evaluate_labelled};
+pub use parts::{Counts, join};
 pub use plan::{EvaluateError, Evaluation, SupportSource};
 pub use results::{ConfidenceRow, ResultRow, Results};
 pub use taught::{TaughtResults, TaughtRow, evaluate_taught};
@@ -48,6 +50,8 @@ pub struct Evaluated {
     pub supports: Vec<SupportList>,
     /// By usage, then shots, then seed.
     pub cells: Vec<Cell>,
+    /// Pixels by truth and prediction of each usage before any class was taught; none for a system for episodes.
+    before: Vec<Confusion>,
 }
 
 /// One usage with one draw of supports.
@@ -80,7 +84,7 @@ pub struct EvaluatedImage<'a> {
     /// Its labels.
     pub truth: &'a RowMap,
     /// What each cell made of it, in the order of [`Evaluated::cells`]. Under
-    /// [`Protocol::Reference`] they are squares, and the image lies at their top
+    /// [`protoseg_core::Protocol::Reference`] they are squares, and the image lies at their top
     /// left.
     pub predicted: &'a [RowMap],
     /// What each usage made of it before any class was taught; empty for a system for episodes, and where no class is
@@ -99,15 +103,7 @@ pub fn evaluate(
     progress: Progress<'_>,
     mut each: impl FnMut(&EvaluatedImage<'_>),
 ) -> Result<Evaluated, EvaluateError> {
-    let model = &match plan.size {
-        Some(size) => model.with_canvas(size)?,
-        None => model.clone(),
-    };
-    // The reference's protocol is about a square.
-    let model = &match (plan.protocol, model.preprocess().fit) {
-        (Protocol::Reference, Fit::Tight) => model.with_fit(Fit::Letterbox),
-        _ => model.clone(),
-    };
+    let model = &plan.model(model)?;
     if model.manifest().method.episodic().is_some() {
         return fed::evaluate(model, benchmark, plan, progress, &mut each);
     }
@@ -117,11 +113,12 @@ pub fn evaluate(
     let pool = scan(dataset, setting.support_split)?;
     let draws = draw::draws(plan, benchmark, setting.fold, &setting.classes, &pool)?;
     let memory = draw::remember(model, benchmark, &remap, &draws, &model.usage()?)?;
-    let (segmenters, mut cells) = classifiers(model, plan, &setting.classes, &draws, &memory)?;
+    let segmenters = classifiers(model, plan, &setting.classes, &draws, &memory)?;
+    let mut cells = empty_cells(model, plan, &setting.classes, &draws);
 
     let all = images_of(benchmark, &setting, pool)?;
-    let queries = evenly(&all, plan.limit.unwrap_or(all.len()));
-    if queries.is_empty() {
+    let queries = plan.queries(&all);
+    if all.is_empty() {
         return Err(EvaluateError::NoImages { split: setting.split.to_string() });
     }
     let mut before: Vec<(Segmenter, Confusion)> = plan
@@ -173,12 +170,8 @@ pub fn evaluate(
         each(&EvaluatedImage { name, image: &image, truth: &truth, predicted: &predicted, before });
     }
     progress(queries.len(), queries.len());
-    let per_usage = cells.len() / plan.usages.len().max(1);
-    for (cells, (segmenter, counts)) in cells.chunks_mut(per_usage.max(1)).zip(&before) {
-        let base = Scores::of(counts, segmenter.classes(), plan.protocol).base;
-        cells.iter_mut().for_each(|cell| cell.base_before = Some(base));
-    }
-    Ok(setting.finish(model, benchmark, plan, draws, cells, [queries.len(), all.len()]))
+    let before = before.into_iter().map(|(_, counts)| counts).collect();
+    Ok(setting.finish(model, benchmark, plan, draws, (cells, before), [queries.len(), all.len()]))
 }
 
 /// The fold and the splits of an evaluation.
@@ -208,18 +201,24 @@ impl<'a> Setting<'a> {
         Ok(Self { fold, classes, split, support_split })
     }
 
-    /// The result of cells that have counted `evaluated` of `of` images.
+    /// The result of cells, and of each usage before teaching, that have counted `evaluated` of `of` images.
     fn finish(
         self,
         model: &Model,
         benchmark: &Benchmark,
         plan: &Evaluation,
         draws: Vec<Draw>,
-        mut cells: Vec<Cell>,
+        (mut cells, before): (Vec<Cell>, Vec<Confusion>),
         [evaluated, of]: [usize; 2],
     ) -> Evaluated {
         for cell in &mut cells {
             cell.scores = Scores::of(&cell.counts, &self.classes, plan.protocol);
+        }
+        let per_usage = (cells.len() / before.len().max(1)).max(1);
+        let base_classes = self.classes.with_novel::<&str>(&[]).expect("fewer of the same names");
+        for (cells, counts) in cells.chunks_mut(per_usage).zip(&before) {
+            let base = Scores::of(counts, &base_classes, plan.protocol).base;
+            cells.iter_mut().for_each(|cell| cell.base_before = Some(base));
         }
         Evaluated {
             split: self.split.to_string(),
@@ -230,23 +229,23 @@ impl<'a> Setting<'a> {
             size: model.preprocess().size,
             supports: draws.into_iter().map(|draw| draw.list).collect(),
             cells,
+            before,
             classes: self.classes,
         }
     }
 }
 
-/// A segmenter for every usage, number of shots and draw, with the samples that taught it, and an empty cell for each.
-#[allow(clippy::type_complexity)] // the two lists belong together and are taken apart at once
+/// A segmenter for every usage, number of shots and draw, with the samples that taught it.
 fn classifiers(
     model: &Model,
     plan: &Evaluation,
     classes: &Classes,
     draws: &[Draw],
     memory: &Memory,
-) -> Result<(Vec<(Segmenter, Vec<usize>)>, Vec<Cell>), EvaluateError> {
+) -> Result<Vec<(Segmenter, Vec<usize>)>, EvaluateError> {
     let names: Vec<&str> = classes.names(ClassRole::Novel).collect();
     let n_base = classes.n_base() as u16;
-    let (mut segmenters, mut cells) = (Vec::new(), Vec::new());
+    let mut segmenters = Vec::new();
     for usage in &plan.usages {
         for &shots in &plan.shots {
             for draw in draws {
@@ -255,16 +254,32 @@ fn classifiers(
                 let taught_by = draw.shots(shots, n_base).map(|(sample, _)| sample).collect();
                 let classifier = model.classifier(&names, &supports, usage)?;
                 segmenters.push((Segmenter::with_classifier(model, classifier, usage.clone()), taught_by));
+            }
+        }
+    }
+    Ok(segmenters)
+}
+
+/// A cell for every usage, number of shots and draw, in the order of [`Evaluated::cells`]. A system for episodes has one
+/// usage.
+fn empty_cells(model: &Model, plan: &Evaluation, classes: &Classes, draws: &[Draw]) -> Vec<Cell> {
+    let usages: Vec<(&'static str, String)> = match model.manifest().method.episodic() {
+        Some(episodic) => vec![(episodic.name(), "all prototypes fed".to_string())],
+        None => plan.usages.iter().map(|usage| (usage.variant(), usage.preset().to_string())).collect(),
+    };
+    let mut cells = Vec::new();
+    for (variant, preset) in usages {
+        for &shots in &plan.shots {
+            for draw in draws {
                 let counts = Confusion::new(classes.rows().len());
                 let scores = Scores::of(&counts, classes, plan.protocol);
-                let (variant, preset) = (usage.variant(), usage.preset().to_string());
-                let seed = draw.seed;
+                let (preset, seed) = (preset.clone(), draw.seed);
                 let (base_before, confidence) = (None, Trust::default());
                 cells.push(Cell { variant, preset, shots, seed, counts, scores, base_before, confidence });
             }
         }
     }
-    Ok((segmenters, cells))
+    cells
 }
 
 /// Every image of the split that can be evaluated. `pool` is the scan of the support split.

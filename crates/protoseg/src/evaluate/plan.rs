@@ -1,9 +1,14 @@
 //! What is to be evaluated, and what cannot be.
 
-use protoseg_core::{Protocol, SupportList};
+use protoseg_core::{Fit, Protocol, SupportList};
 use protoseg_data::DataError;
 
-use crate::{method::Usage, model::ModelError, register::RegisterError};
+use super::evenly;
+use crate::{
+    method::Usage,
+    model::{Model, ModelError},
+    register::RegisterError,
+};
 
 /// What is to be evaluated.
 #[derive(Clone, Debug)]
@@ -22,6 +27,30 @@ pub struct Evaluation {
     pub size: Option<usize>,
     /// The most images to evaluate, evenly taken from the split. With a limit it is not a result of the benchmark.
     pub limit: Option<usize>,
+    /// Evaluate only the images of this part, and of how many, from 1 on; [`super::join`] adds parts up.
+    pub part: Option<(usize, usize)>,
+}
+
+impl Evaluation {
+    /// The model as it is evaluated.
+    pub(super) fn model(&self, model: &Model) -> Result<Model, ModelError> {
+        let model = match self.size {
+            Some(size) => model.with_canvas(size)?,
+            None => model.clone(),
+        };
+        // The reference's protocol is about a square.
+        Ok(match (self.protocol, model.preprocess().fit) {
+            (Protocol::Reference, Fit::Tight) => model.with_fit(Fit::Letterbox),
+            _ => model,
+        })
+    }
+
+    /// Those of all images that are to be evaluated.
+    pub(super) fn queries(&self, all: &[usize]) -> Vec<usize> {
+        let chosen = evenly(all, self.limit.unwrap_or(all.len()));
+        let (part, of) = self.part.unwrap_or((1, 1));
+        chosen.into_iter().skip(part.saturating_sub(1)).step_by(of.max(1)).collect()
+    }
 }
 
 /// Where the supports of an evaluation come from.
@@ -135,6 +164,9 @@ pub enum EvaluateError {
         /// Names that are there.
         known: String,
     },
+    /// Parts that do not belong together.
+    #[error("the parts are not of this evaluation\nhint: give every part the same model, data and options")]
+    OtherParts,
     /// A list of supports is too short.
     #[error(
         "the support list has {got} supports of class `{class}`, but {wanted} shots were asked for\n\

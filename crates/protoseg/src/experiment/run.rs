@@ -270,6 +270,7 @@ fn test(
         usages: usages.into_iter().flatten().collect(),
         size: None,
         limit: declaration.limit,
+        part: None,
     };
     let evaluated = evaluate(model, &inputs.benchmark, &plan, &progress, |_| ())?;
     let per_use = plan.shots.len() * declaration.support_seeds.len();

@@ -140,6 +140,7 @@ fn one_pass_and_a_short_training_know_the_base_classes_of_scenes() {
         usages,
         size: None,
         limit: Some(20),
+        part: None,
     };
     let evaluated = evaluate(&model, &scenes, &plan, &|_, _| (), |image| {
         assert_eq!((image.before.len(), image.predicted.len()), (5, 5));
