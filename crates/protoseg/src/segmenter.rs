@@ -9,7 +9,7 @@ use protoseg_data::{Progress, quiet};
 use crate::{
     bridge::transposed,
     class_pack::ClassPack,
-    method::{Seen, Usage},
+    method::{Seen, Usage, prototypes::StageMaps},
     model::Model,
     nn::{resize_centred, upsample},
     picture::Palette,
@@ -192,8 +192,11 @@ impl Segmenter {
     /// What its usage needs of an image on the canvas, `[1, 3, height, width]`: computed once for all segmenters of the
     /// same usage.
     pub fn see(&self, canvas: Tensor<4>) -> Seen {
-        let maps = if self.usage.compares_stages() { self.model.stage_maps(canvas) } else { Err(canvas) };
-        maps.map_or_else(|canvas| self.look(self.model.canvas_features(canvas)), Seen::Stages)
+        let compares_stages = self.usage.compares_stages();
+        match compares_stages.then(|| self.model.stage_extractor(canvas.dims())).flatten() {
+            Some(extractor) => Seen::Stages(extractor.look(canvas, StageMaps::new)),
+            None => self.look(self.model.canvas_features(canvas)),
+        }
     }
 
     /// What its usage needs of the features (`[1, d, h, w]`).

@@ -21,7 +21,7 @@ use crate::{
     device::cpu,
     from_encoder::FeatureStore,
     inference::{Extractor, Precision, Programs},
-    method::{Method, Usage, Vision, capl::Capl, prototypes::StageMaps},
+    method::{Method, Usage, Vision, capl::Capl},
     network::{Network, Section},
     weights::{
         Rename, TensorFile, WeightsError, assign, collect, for_each, import_few_shot, import_gfsseg,
@@ -397,14 +397,12 @@ impl Model {
         }
     }
 
-    /// The maps that F of an image on the canvas is joined of, `[1, 3, height, width]`, as they lie. If F is made in
-    /// another way, the canvas is given back.
-    pub(crate) fn stage_maps(&self, canvas: Tensor<4>) -> Result<StageMaps, Tensor<4>> {
-        let [1, channels, height, width] = canvas.dims() else { return Err(canvas) };
-        let section = self.network().joined_stages().filter(|_| is_cpu(self.device()));
-        let program = |section| self.shared.programs.get(self.network(), &section, [height, width, channels]);
-        let Some(extractor) = section.and_then(program) else { return Err(canvas) };
-        Ok(extractor.look(canvas, StageMaps::new))
+    /// The extractor of the maps that F is joined of, for images `[1, channels, height, width]`; none if F is made in
+    /// another way.
+    pub(crate) fn stage_extractor(&self, image: [usize; 4]) -> Option<Arc<Extractor>> {
+        let [1, channels, height, width] = image else { return None };
+        let section = self.network().joined_stages().filter(|_| is_cpu(self.device()))?;
+        self.shared.programs.get(self.network(), &section, [height, width, channels])
     }
 
     /// The extractor for images of `[height, width]`, as it is used on the CPU. There is none on other devices, or if the
