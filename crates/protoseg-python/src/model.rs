@@ -401,7 +401,7 @@ impl Model {
             let prepared = segmenter.prepare(&image);
             let prediction =
                 segmenter.predict_prepared(&image, prepared, &|done, total| steps.done(done, total));
-            Ok(Prediction::new(prediction, image, path, used.abstain)?.with_labels())
+            Prediction::new(prediction, image, path, used.abstain)
         })?
     }
 
@@ -449,7 +449,7 @@ impl Model {
             let load = |(place, given): (usize, Given)| given.load(name, place, 0, 0);
             let supports = given.into_iter().enumerate().map(load).collect::<Result<Vec<_>, _>>()?;
             let prediction = self.inner.find(name, &query, &supports)?;
-            Ok(Prediction::new(prediction, query, path, None)?.with_labels())
+            Prediction::new(prediction, query, path, None)
         })?
     }
 

@@ -10,7 +10,7 @@ use protoseg::{
     Image,
     data::{
         mask::{encode_gray_png, encode_palette_png, encode_picture_png, encode_values_png_fast},
-        write_atomic,
+        write_whole,
     },
     picture::CocoDocument,
 };
@@ -39,6 +39,7 @@ pub struct Prediction {
 }
 
 impl Prediction {
+    /// For workers: labels are computed here, so that threads of Python need not wait for a worker to see them.
     pub fn new(
         prediction: protoseg::Prediction,
         image: Image,
@@ -52,13 +53,8 @@ impl Prediction {
             Some(least) => prediction.abstain_below(least),
             None => prediction,
         };
+        prediction.labels();
         Ok(Self { inner: Arc::new(prediction), image: Arc::new(image), path })
-    }
-
-    /// Computes labels while it is still in the hands of a worker.
-    pub fn with_labels(self) -> Self {
-        self.inner.labels();
-        self
     }
 
     fn row(&self, class: &str) -> Result<u16, Failure> {
@@ -102,7 +98,6 @@ impl Prediction {
     /// The id of the most probable class of every pixel: (height, width), uint16. 65535 is "no label".
     #[getter]
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        work::run(py, None, |_| self.inner.labels().width)?;
         view::labels(py, &self.inner)
     }
 
@@ -145,16 +140,15 @@ impl Prediction {
 
     /// Number of pixels without a label; 0 unless `abstain` was given.
     #[getter]
-    fn abstained(&self, py: Python<'_>) -> PyResult<u64> {
-        work::run(py, None, |_| self.inner.abstained())
+    fn abstained(&self, py: Python<'_>) -> u64 {
+        py.detach(|| self.inner.abstained())
     }
 
     /// Where a class is: (height, width), bool.
     fn mask<'py>(&self, py: Python<'py>, name: &str) -> Result<Bound<'py, PyAny>, Failure> {
         let row = self.row(name)?;
-        let mask = work::run(py, None, |_| -> Vec<bool> {
-            self.inner.labels().data.iter().map(|&label| label == row).collect()
-        })?;
+        let mask: Vec<bool> =
+            py.detach(|| self.inner.labels().data.iter().map(|&label| label == row).collect());
         Ok(PyArray1::from_vec(py, mask).reshape([self.inner.height(), self.inner.width()])?.into_any())
     }
 
@@ -174,7 +168,7 @@ impl Prediction {
 
     /// The classes that occur, largest first: class, id, pixels and share of the image.
     fn areas<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let areas = work::run(py, None, |_| self.inner.areas())?;
+        let areas = py.detach(|| self.inner.areas());
         to_python(py, &areas)
     }
 
@@ -200,9 +194,13 @@ impl Prediction {
     }
 
     /// The same prediction without labels where the confidence is below `least`, from 0 to 1.
-    fn abstain_below(&self, least: f64) -> Result<Self, Failure> {
+    fn abstain_below(&self, py: Python<'_>, least: f64) -> Result<Self, Failure> {
         check_share("least", least)?;
-        let inner = self.inner.as_ref().clone().abstain_below(least);
+        let inner = work::run(py, None, |_| {
+            let inner = self.inner.as_ref().clone().abstain_below(least);
+            inner.labels();
+            inner
+        })?;
         Ok(Self { inner: Arc::new(inner), image: Arc::clone(&self.image), path: self.path.clone() })
     }
 
@@ -210,7 +208,11 @@ impl Prediction {
     /// that `protoseg predict` writes.
     #[pyo3(signature = (kind = "index"))]
     fn to_png<'py>(&self, py: Python<'py>, kind: &str) -> Result<Bound<'py, PyBytes>, Failure> {
-        let png = work::run(py, None, |_| self.encode(kind))?;
+        let png = match kind {
+            // Nothing that would need a worker.
+            "index" | "palette" => py.detach(|| self.encode(kind)),
+            _ => work::run(py, None, |_| self.encode(kind))?,
+        };
         match png {
             Some(png) => Ok(PyBytes::new(py, &png)),
             None => Err(input(format!(
@@ -223,7 +225,8 @@ impl Prediction {
     #[pyo3(signature = (path, kind = "index"))]
     fn save(&self, py: Python<'_>, path: PathBuf, kind: &str) -> Result<(), Failure> {
         let png = self.to_png(py, kind)?;
-        Ok(write_atomic(&path, png.as_bytes())?)
+        let png = png.as_bytes();
+        Ok(py.detach(|| write_whole(&path, png))?)
     }
 
     fn _repr_png_<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyBytes>, Failure> {
@@ -233,7 +236,6 @@ impl Prediction {
     /// numpy's array interface to the labels, version 3.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        work::run(py, None, |_| self.inner.labels().width)?;
         view::interface(py, &self.inner.labels().data, "u2", &[self.inner.height(), self.inner.width()])
     }
 
@@ -271,7 +273,7 @@ impl Prediction {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let areas = work::run(py, None, |_| self.inner.areas())?;
+        let areas = py.detach(|| self.inner.areas());
         let areas: Vec<String> =
             areas.iter().map(|area| format!("{} {:.1} %", area.class, 100.0 * area.share)).collect();
         let (width, height) = (self.inner.width(), self.inner.height());

@@ -1,7 +1,8 @@
 //! Predictions of many images, several at a time, in the order of the images.
 //!
-//! A worker is asked for one image more whenever one is taken. No worker ever waits, so that those who take predictions
-//! can use the same threads meanwhile.
+//! One image more is laid on the desk whenever a prediction is taken. There is a worker for every thread, which takes one
+//! image after another and goes home when none is left. So no worker ever waits, and those who take predictions can use
+//! the same threads meanwhile. Were every image a task of its own, threads would mix several images: an eighth slower.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -53,22 +54,33 @@ impl Queue {
 /// Iterates over predictions.
 #[pyclass(frozen, module = "protoseg")]
 pub struct Predictions {
+    desk: Arc<Desk>,
+    skips: bool,
+    state: Mutex<State>,
+}
+
+/// Where workers find images.
+struct Desk {
     segmenter: Arc<Segmenter>,
     abstain: Option<f64>,
-    skips: bool,
-    is_dropped: Arc<AtomicBool>,
-    state: Mutex<State>,
+    is_dropped: AtomicBool,
+    pile: Mutex<Pile>,
+    sender: Sender<(usize, Result<Prediction, Failure>)>,
+}
+
+struct Pile {
+    images: VecDeque<(usize, Source)>,
+    workers: usize,
 }
 
 struct State {
     queue: Queue,
-    /// Images that were given to workers.
+    /// Images that were laid on the desk.
     asked: usize,
     /// Predictions that were taken.
     taken: usize,
     is_over: bool,
     done: BTreeMap<usize, Result<Prediction, Failure>>,
-    sender: Sender<(usize, Result<Prediction, Failure>)>,
     receiver: Receiver<(usize, Result<Prediction, Failure>)>,
 }
 
@@ -76,12 +88,13 @@ impl Predictions {
     pub fn new(segmenter: Arc<Segmenter>, queue: Queue, abstain: Option<f64>, skips: bool) -> Self {
         let (sender, receiver) = channel();
         let done = BTreeMap::new();
-        let state = State { queue, asked: 0, taken: 0, is_over: false, done, sender, receiver };
-        let (is_dropped, state) = (Arc::new(AtomicBool::new(false)), Mutex::new(state));
-        Self { segmenter, abstain, skips, is_dropped, state }
+        let state = Mutex::new(State { queue, asked: 0, taken: 0, is_over: false, done, receiver });
+        let pile = Mutex::new(Pile { images: VecDeque::new(), workers: 0 });
+        let desk = Desk { segmenter, abstain, is_dropped: AtomicBool::new(false), pile, sender };
+        Self { desk: Arc::new(desk), skips, state }
     }
 
-    /// Gives images to workers until enough are on their way.
+    /// Lays images on the desk until enough are on their way.
     fn ask(&self, py: Python<'_>, state: &mut State) -> PyResult<()> {
         let pool = pool()?;
         // One in work and one to come for every thread.
@@ -93,26 +106,44 @@ impl Predictions {
                 break;
             };
             state.asked += 1;
-            let source = match source {
-                Ok(source) => source,
-                Err(failure) => {
-                    state.done.insert(place, Err(failure));
-                    continue;
+            match source {
+                Ok(source) => {
+                    let mut pile = self.desk.pile.lock().unwrap_or_else(PoisonError::into_inner);
+                    pile.images.push_back((place, source));
+                    if pile.workers < pool.current_num_threads() {
+                        pile.workers += 1;
+                        let desk = Arc::clone(&self.desk);
+                        pool.spawn(move || desk.work());
+                    }
                 }
-            };
-            let (sender, is_dropped) = (state.sender.clone(), Arc::clone(&self.is_dropped));
-            let (segmenter, abstain) = (Arc::clone(&self.segmenter), self.abstain);
-            pool.spawn(move || {
-                if !is_dropped.load(Ordering::Relaxed) {
-                    let work = AssertUnwindSafe(|| predict(&segmenter, source, abstain));
-                    let made = catch_unwind(work)
-                        .unwrap_or_else(|panic| Err(internal(panic_message(&*panic)).into()));
-                    // Nobody may be left to take it.
-                    let _ = sender.send((place, made));
-                }
-            });
+                Err(failure) => drop(state.done.insert(place, Err(failure))),
+            }
         }
         Ok(())
+    }
+}
+
+impl Desk {
+    /// Takes one image after another until none is left.
+    fn work(&self) {
+        while let Some((place, source)) = self.next() {
+            let work = AssertUnwindSafe(|| predict(&self.segmenter, source, self.abstain));
+            let made =
+                catch_unwind(work).unwrap_or_else(|panic| Err(internal(panic_message(&*panic)).into()));
+            // Nobody may be left to take it.
+            let _ = self.sender.send((place, made));
+        }
+    }
+
+    /// The next image for a worker. One that gets none goes home.
+    fn next(&self) -> Option<(usize, Source)> {
+        let mut pile = self.pile.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_wanted = !self.is_dropped.load(Ordering::Relaxed);
+        let next = is_wanted.then(|| pile.images.pop_front()).flatten();
+        if next.is_none() {
+            pile.workers -= 1;
+        }
+        next
     }
 }
 
@@ -120,7 +151,7 @@ fn predict(segmenter: &Segmenter, source: Source, abstain: Option<f64>) -> Resul
     let path = source.path().map(PathBuf::from);
     let image = source.read()?;
     let prediction = segmenter.predict(&image);
-    Ok(Prediction::new(prediction, image, path, abstain)?.with_labels())
+    Prediction::new(prediction, image, path, abstain)
 }
 
 impl State {
@@ -177,6 +208,6 @@ impl Predictions {
 
 impl Drop for Predictions {
     fn drop(&mut self) {
-        self.is_dropped.store(true, Ordering::Relaxed);
+        self.desk.is_dropped.store(true, Ordering::Relaxed);
     }
 }
