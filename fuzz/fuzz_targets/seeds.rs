@@ -37,7 +37,7 @@ fn write() {
     pack.save(corpus.join("pack/tiny.pack")).expect("a pack");
 }
 
-/// A network of random weights, as small as it gets.
+/// A small network with random weights.
 fn tiny() -> Model {
     let encoder = EncoderConfig::ResNet(ResNetConfig { width: 0.125, ..ResNetConfig::new(10) });
     let classes = Classes::new(&["background", "cow"], &[]).expect("two classes");

@@ -38,7 +38,7 @@ impl Confusion {
         &self.counts
     }
 
-    /// Whether both count the same number of classes, and so can be added. Counts that were read from a file may not.
+    /// Whether both count the same number of classes, and so can be added. Check counts that were read from a file.
     pub fn has_shape_of(&self, other: &Self) -> bool {
         self.classes == other.classes && self.counts.len() == other.counts.len()
     }

@@ -2,7 +2,7 @@
 //!
 //! One image more is laid on the desk whenever a prediction is taken. There is a worker for every thread, which takes one
 //! image after another and goes home when none is left. So no worker ever waits, and those who take predictions can use
-//! the same threads meanwhile. Were every image a task of its own, threads would mix several images: an eighth slower.
+//! the same threads meanwhile. Were every image a task of its own, a thread that waits within one image would begin another.
 
 use std::{
     collections::{BTreeMap, VecDeque},
