@@ -13,7 +13,7 @@ function crc(bytes) {
   return (c ^ 0xffffffff) >>> 0;
 }
 
-function chunk(type, data) {
+export function chunk(type, data) {
   const body = Buffer.concat([Buffer.from(type, "latin1"), data]);
   const out = Buffer.alloc(body.length + 8);
   out.writeUInt32BE(data.length, 0);
@@ -34,7 +34,7 @@ export function writePng(width, height, rgb) {
   return Buffer.concat([signature, chunk("IHDR", head), chunk("IDAT", deflateSync(rows, { level: 1 })), chunk("IEND", Buffer.alloc(0))]);
 }
 
-/** Returns width, height, RGB bytes and alpha bytes. */
+/** Returns width, height, RGB bytes, alpha bytes and, of files with one channel, the bytes as they are. */
 export function readPng(file) {
   if (file.length < 33 || file.readUInt32BE(0) !== 0x89504e47) throw new Error("not a PNG");
   const parts = [];
@@ -78,5 +78,5 @@ export function readPng(file) {
     if (channels === 4 || channels === 2) alpha[i] = pixels[at + channels - 1];
     if (colour === 3 && transparency) alpha[i] = transparency[pixels[at]] ?? 255;
   }
-  return { width, height, rgb, alpha };
+  return { width, height, rgb, alpha, indices: channels === 1 ? pixels : null };
 }

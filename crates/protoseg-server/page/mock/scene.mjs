@@ -10,9 +10,16 @@ export function random(seed) {
   };
 }
 
+const sizes = [[320, 240], [320, 213], [240, 320], [360, 240]];
+
+/** Width and height of a picture, without drawing it. */
+export function sceneSize(seed) {
+  return sizes[Math.floor(random(seed * 7919 + 1)() * 4)];
+}
+
 export function scene(seed) {
   const next = random(seed * 7919 + 1);
-  const [width, height] = [[320, 240], [320, 213], [240, 320], [360, 240]][Math.floor(next() * 4)];
+  const [width, height] = sizes[Math.floor(next() * 4)];
   const rgb = new Uint8Array(3 * width * height);
   const horizon = height * (0.35 + 0.25 * next());
   const light = 0.85 + 0.25 * next();

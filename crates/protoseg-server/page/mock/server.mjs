@@ -7,7 +7,7 @@ import { readFile } from "node:fs/promises";
 import { dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readPng, writePng } from "./png.mjs";
-import { scene } from "./scene.mjs";
+import { scene, sceneSize } from "./scene.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const assets = join(here, "..", "..", "assets");
@@ -127,19 +127,29 @@ class Studio {
 
   /** Mean colour of each class and of what is none of them, from all photos but one. */
   learn(without = null) {
-    const sums = new Map();
+    const all = new Map();
     for (const photo of this.photos) {
       if (!photo.paint || photo.id === without) continue;
-      for (let i = 0; i < photo.paint.length; i += 1) {
-        const id = photo.paint[i];
-        if (id === 0) continue;
-        const sum = sums.get(id) ?? [0, 0, 0, 0];
-        for (let k = 0; k < 3; k += 1) sum[k] += photo.picture.rgb[3 * i + k];
-        sum[3] += 1;
-        sums.set(id, sum);
-      }
+      for (const [id, sum] of this.sums(photo)) all.set(id, (all.get(id) ?? [0, 0, 0, 0]).map((value, k) => value + sum[k]));
     }
-    return [...sums].map(([id, [r, g, b, n]]) => ({ id, colour: [r / n, g / n, b / n] }));
+    return [...all].map(([id, [r, g, b, n]]) => ({ id, colour: [r / n, g / n, b / n] }));
+  }
+
+  /** Sums of colours, and the number of pixels, of each class painted in a photo. */
+  sums(photo) {
+    if (photo.summed === photo.paint) return photo.sumsKept;
+    const sums = new Map();
+    for (let i = 0; i < photo.paint.length; i += 1) {
+      const id = photo.paint[i];
+      if (id === 0) continue;
+      const sum = sums.get(id) ?? [0, 0, 0, 0];
+      for (let k = 0; k < 3; k += 1) sum[k] += photo.picture.rgb[3 * i + k];
+      sum[3] += 1;
+      sums.set(id, sum);
+    }
+    photo.summed = photo.paint;
+    photo.sumsKept = sums;
+    return sums;
   }
 
   label(photo, side, prototypes = (this.prototypes ??= this.learn())) {
@@ -175,7 +185,7 @@ class Studio {
           result.push({ class: item.id, photo: id, iou: null, confused_with: [] });
           continue;
         }
-        const { w, ids } = this.label(photo, 10000, this.learn(id));
+        const { ids } = this.label(photo, 10000, this.learn(id));
         let [hit, all] = [0, 0];
         const taken = new Map();
         for (let i = 0; i < ids.length; i += 1) {
@@ -184,7 +194,6 @@ class Studio {
           if (ids[i] === item.id) hit += 1;
           else taken.set(ids[i], (taken.get(ids[i]) ?? 0) + 1);
         }
-        void w;
         const confused = [...taken].map(([other, count]) => ({ class: other, share: count / all })).sort((a, b) => b.share - a.share);
         result.push({ class: item.id, photo: id, iou: hit / Math.max(1, all), confused_with: confused });
       }
@@ -193,18 +202,22 @@ class Studio {
   }
 
   paintedPhotos(id) {
-    return this.photos.filter((photo) => photo.paint?.includes(id)).map((photo) => photo.id);
+    return this.photos.filter((photo) => photo.paint && this.sums(photo).has(id)).map((photo) => photo.id);
   }
 
   uncertainty(photo) {
     if (!photo.ready || this.classes.length === 0) return null;
-    const { confidence } = this.label(photo, 32);
-    return 1 - confidence.reduce((sum, value) => sum + value, 0) / confidence.length / 255;
+    if (photo.unsureOf !== this.revision) {
+      const { confidence } = this.label(photo, 32);
+      photo.unsure = 1 - confidence.reduce((sum, value) => sum + value, 0) / confidence.length / 255;
+      photo.unsureOf = this.revision;
+    }
+    return photo.unsure;
   }
 
   describe(photo) {
-    const { width, height } = this.photo(photo.id).picture;
-    const painted = this.classes.map((item) => item.id).filter((id) => photo.paint.includes(id));
+    const [width, height] = photo.picture ? [photo.picture.width, photo.picture.height] : sceneSize(photo.id);
+    const painted = this.classes.map((item) => item.id).filter((id) => photo.paint && this.sums(photo).has(id));
     return { id: photo.id, name: photo.name, width, height, features: photo.ready ? "ready" : "waiting", error: null, painted, uncertainty: this.uncertainty(photo) };
   }
 
@@ -222,7 +235,7 @@ class Studio {
         ...item,
         base: false,
         painted_photos: this.paintedPhotos(item.id),
-        pixels: this.photos.reduce((sum, photo) => sum + (photo.paint?.reduce((n, id) => n + (id === item.id), 0) ?? 0), 0),
+        pixels: this.photos.reduce((sum, photo) => sum + (photo.paint ? (this.sums(photo).get(item.id)?.[3] ?? 0) : 0), 0),
       })),
       checks: this.checks ?? [],
       checks_revision: this.checksRevision,
@@ -237,6 +250,7 @@ class Studio {
     const inside = this.shape(photo, stroke);
     let pixels = 0;
     this.change(photo);
+    photo.paint = photo.paint.slice();
     for (let y = 0; y < height; y += 1) {
       for (let x = 0; x < width; x += 1) {
         if (!inside(x + 0.5, y + 0.5)) continue;
@@ -300,10 +314,10 @@ class Studio {
     const path = url.pathname;
     response.setHeader("Content-Security-Policy", policy);
     if (url.searchParams.get("token") === token && path === "/") {
-      response.writeHead(303, { Location: "/", "Set-Cookie": `protoseg_session=${token}; HttpOnly; SameSite=Strict; Path=/` }).end();
+      response.writeHead(303, { Location: "/", "Set-Cookie": `protoseg_session_mock=${token}; HttpOnly; SameSite=Strict; Path=/` }).end();
       return;
     }
-    if (!(request.headers.cookie ?? "").includes(`protoseg_session=${token}`)) {
+    if (!(request.headers.cookie ?? "").includes(`protoseg_session_mock=${token}`)) {
       json(response, 401, { error: "no session", hint: "open the printed address" });
       return;
     }
@@ -409,6 +423,7 @@ class Studio {
       const mask = readPng(body);
       if (mask.width !== width || mask.height !== height) throw new Refusal(400, `the mask has ${mask.width} x ${mask.height} pixels, the photo ${width} x ${height}`, "save the mask at the size of the photo");
       this.change(photo);
+      photo.paint = photo.paint.slice();
       let pixels = 0;
       for (let i = 0; i < width * height; i += 1) {
         if (mask.alpha[i] === 0 || mask.rgb[3 * i] + mask.rgb[3 * i + 1] + mask.rgb[3 * i + 2] === 0) continue;

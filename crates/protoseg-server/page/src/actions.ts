@@ -194,22 +194,26 @@ function step(way: "undo" | "redo"): void {
   });
 }
 
-export function addClass(name: string): Promise<void> {
+/** Resolves to whether there is a new class. */
+export async function addClass(name: string): Promise<boolean> {
   const trimmed = name.trim();
-  if (trimmed === "") return Promise.resolve();
+  if (trimmed === "") return false;
   if (classes().some((item) => item.name.toLowerCase() === trimmed.toLowerCase())) {
     problem(words.classes.exists(trimmed), words.classes.existsHint);
-    return Promise.resolve();
+    return false;
   }
-  return inLine(async () => {
+  let added = false;
+  await inLine(async () => {
     const colour = nextColour(classes().map((item) => item.color));
     const answer = await api.addClass(trimmed, colour);
+    added = true;
     state.classId = answer.id;
     await loadProject();
     emit("settings");
     say(words.classes.added(trimmed));
     await follow(answer.revision, false);
   });
+  return added;
 }
 
 /** The change is shown at once, and taken back if the server refuses it. */

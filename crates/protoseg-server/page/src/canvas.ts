@@ -233,6 +233,7 @@ export class Stage {
     this.drawTool(context);
     this.drawBanner(photo);
     this.drawNotes(photo);
+    this.canvas.dataset["place"] = [scale, this.offsetX, this.offsetY].map((value) => value.toFixed(4)).join(",");
     if (entry?.now) {
       this.canvas.dataset["revision"] = String(entry.now.revision);
       overlayDrawn(photo.id, entry.now.revision);

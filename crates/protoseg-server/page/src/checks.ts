@@ -2,7 +2,6 @@
 
 import { openPhoto } from "./actions";
 import { h, setText } from "./dom";
-import { picture } from "./pictures";
 import { classes, classOf, on, state } from "./store";
 import type { Check, ClassInfo } from "./types";
 import { words } from "./words";
@@ -71,12 +70,7 @@ export class CheckPanel {
     const fill = h("span", { class: "meter-fill" });
     fill.style.width = `${Math.round((check.iou ?? 0) * 100)}%`;
     fill.style.backgroundColor = item.color;
-    const thumb = h("canvas", { class: "check-thumb", width: 72, height: 54, "aria-hidden": "true" });
-    const bitmap = picture(check.photo);
-    if (bitmap) {
-      const scale = Math.max(72 / bitmap.width, 54 / bitmap.height);
-      thumb.getContext("2d")?.drawImage(bitmap, (72 - bitmap.width * scale) / 2, (54 - bitmap.height * scale) / 2, bitmap.width * scale, bitmap.height * scale);
-    }
+    const thumb = h("img", { class: "check-thumb", alt: "", loading: "lazy", src: `/api/photos/${check.photo}/image?side=192` });
     return h(
       "li",
       {},

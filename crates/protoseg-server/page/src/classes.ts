@@ -32,7 +32,7 @@ export class ClassPanel {
           const name = this.input.value;
           if (name.trim() === "") return;
           this.input.value = "";
-          void addClass(name);
+          void addClass(name).then((added) => added && this.added());
         },
       },
       this.input,
@@ -50,6 +50,9 @@ export class ClassPanel {
     on("settings", () => this.draw());
     this.drawEmpty();
   }
+
+  /** Told when a class was added: painting comes next. */
+  added: () => void = () => {};
 
   focusNew(): void {
     this.input.focus();

@@ -332,7 +332,7 @@ export class Gallery {
     else if (state.view === "changed" && now) {
       const share = changedShare(now, labels.smallEntry(photo.id)?.before ?? null);
       if (share !== null && share >= 0.005) badge = words.percent(share);
-    } else if (state.view === "confidence" && photo.uncertainty !== null) badge = words.gallery.unsure(photo.uncertainty);
+    } else if (state.view === "confidence" && photo.uncertainty !== null) badge = tile.slot.width < 96 ? words.percent(photo.uncertainty) : words.gallery.unsure(photo.uncertainty);
     setText(tile.badge, badge);
     setText(tile.caption, photo.name);
     const parts = [photo.name];

@@ -81,6 +81,11 @@ function build(): void {
     layout.narrow();
   };
   checkPanel.opened = gallery.opened;
+  classPanel.added = () => {
+    if (state.photos.length === 0) return;
+    layout.show("paint");
+    paint.stage.canvas.focus();
+  };
 
   const skip = h("a", { href: "#stage", class: "skip", onclick: (event: Event) => (event.preventDefault(), paint.stage.canvas.focus()) }, words.skipToPhoto);
   document.body.append(skip, layout.root, statusElements.polite, statusElements.notices, help.element, ...uploadElements);
@@ -104,10 +109,11 @@ function build(): void {
   bindKeys({ stage: paint.stage, tools: paint.tools, gallery, help, menu, layout, focusNewClass });
 }
 
+const namedPhoto = () => Number(/^#photo-(\d+)$/.exec(location.hash)?.[1]);
+
 /** Opens the photo named in the address, or the first one. */
 function openFirst(): void {
-  const named = Number(/^#photo-(\d+)$/.exec(location.hash)?.[1]);
-  if (state.current === null && state.photos.length > 0) openPhoto(state.byId.has(named) ? named : state.photos[0]!.id);
+  if (state.current === null && state.photos.length > 0) openPhoto(state.byId.has(namedPhoto()) ? namedPhoto() : state.photos[0]!.id);
 }
 
 async function start(): Promise<void> {
@@ -115,6 +121,7 @@ async function start(): Promise<void> {
   on("photos", () => {
     if (state.loaded || !location.hash.startsWith("#photo-")) openFirst();
   });
+  window.addEventListener("hashchange", () => openPhoto(namedPhoto()));
   try {
     await loadProject();
     state.changeRevision = state.revision;

@@ -39,7 +39,10 @@ export class Tools {
     canvas.addEventListener("dblclick", () => this.closePolygon());
     canvas.addEventListener("contextmenu", (event) => event.preventDefault());
     canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    canvas.addEventListener("keydown", (event) => this.key(event));
+    canvas.addEventListener("keydown", (event) => {
+      delete canvas.dataset["by"];
+      this.key(event);
+    });
     canvas.addEventListener("blur", () => {
       this.cursor = null;
       stage.invalidate();
@@ -77,6 +80,7 @@ export class Tools {
 
   private drawPointer(): void {
     const { canvas } = this.stage;
+    canvas.closest(".paint")?.classList.toggle("painting", this.pointers.size > 0);
     const grab = this.space || state.tool === "hand" || this.panning !== null;
     canvas.dataset["pointer"] = this.panning !== null ? "grabbing" : grab ? "grab" : state.tool === "brush" ? "brush" : "cross";
     this.stage.invalidate();
@@ -103,6 +107,7 @@ export class Tools {
   }
 
   private finish(): void {
+    clearTimeout(this.sayLater);
     const draft = this.draft;
     this.draft = null;
     this.byKeys = false;
@@ -127,6 +132,7 @@ export class Tools {
 
   private down(event: PointerEvent): void {
     this.stage.canvas.focus({ preventScroll: true });
+    this.stage.canvas.dataset["by"] = "pointer";
     this.cursor = null;
     this.stage.canvas.setPointerCapture(event.pointerId);
     this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
@@ -154,6 +160,7 @@ export class Tools {
       return;
     }
     this.begin(point, this.modeOf(event));
+    this.drawPointer();
   }
 
   private move(event: PointerEvent): void {
@@ -206,6 +213,7 @@ export class Tools {
     }
     if (event.pointerType === "touch") this.hover = null;
     if (was === 1 && this.draft && this.draft.tool !== "polygon" && !this.byKeys) this.finish();
+    this.drawPointer();
   }
 
   private cancelPointer(event: PointerEvent): void {

@@ -1,0 +1,624 @@
+// The page in a browser: with the mock, or with the real program if PROTOSEG_BIN names it. With PROTOSEG_PICTURES set,
+// the pictures of docs/studio.md are written (real program only: they show Scenes).
+//
+//     npm test
+//     PROTOSEG_BIN=../../../target/release/protoseg npm test
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { readPng, writePng } from "../mock/png.mjs";
+import { startMock } from "../mock/server.mjs";
+import { binary, deepest, hasBrowser, median, openBrowser, startReal, startServer, thingMask } from "./harness.mjs";
+import { smallPng } from "./palette.mjs";
+
+const docs = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..", "..", "docs");
+const skip = hasBrowser ? false : "chromium is not installed (apt-get install chromium, or set CHROMIUM to its path)";
+const desktop = { width: 1280, height: 800 };
+const phone = { width: 390, height: 844 };
+
+let server;
+let browser;
+let context;
+let page;
+const problems = [];
+
+async function newPage(options = {}) {
+  const made = await browser.newContext({ viewport: desktop, acceptDownloads: true, ...options });
+  const opened = await made.newPage();
+  opened.on("pageerror", (error) => problems.push(`error: ${error.message}`));
+  opened.on("console", (message) => message.type() === "error" && problems.push(`console: ${message.text()}`));
+  return [made, opened];
+}
+
+/** Opens the page and waits until it shows labels. */
+async function open(target, where = server.start) {
+  await target.goto(where);
+  await target.waitForSelector("#stage[data-revision]", { state: "attached", timeout: 60000 });
+}
+
+const photoList = (target) => target.evaluate(async () => (await (await fetch("/api/photos?offset=0&limit=200")).json()).photos);
+const project = (target) => target.evaluate(async () => (await fetch("/api/project")).json());
+/** A short word for what the photo in hand looks like. */
+const look = (target) =>
+  target.evaluate(async () => {
+    const bytes = new TextEncoder().encode(document.querySelector("#stage").toDataURL());
+    return [...new Uint8Array(await crypto.subtle.digest("SHA-256", bytes))].slice(0, 8).join(".");
+  });
+const tile = (id) => `#photo-${id}`;
+
+/** From photo pixels to the screen, as the page shows it now. */
+async function onScreen(target, points) {
+  const place = await target.locator("#stage").getAttribute("data-place");
+  const [scale, x, y] = place.split(",").map(Number);
+  const box = await target.locator("#stage").boundingBox();
+  return points.map(([px, py]) => [box.x + x + px * scale, box.y + y + py * scale]);
+}
+
+async function openPhoto(target, photo) {
+  await target.evaluate((id) => (location.hash = `#photo-${id}`), photo.id);
+  await target.waitForFunction((name) => document.getElementById("photo-name").textContent === name, photo.name);
+  await target.waitForFunction(() => performance.now() > 0 && document.querySelector("#stage").dataset.place !== undefined);
+  await settled(target);
+}
+
+/** Waits until nothing is being saved and the photo in hand has the newest labels. */
+async function settled(target) {
+  await target.waitForFunction(
+    async () => {
+      if (document.querySelector("#saved").dataset.kind !== "saved") return false;
+      const now = (await (await fetch("/api/project")).json()).revision;
+      return Number(document.documentElement.dataset.revision) === now;
+    },
+    undefined,
+    { timeout: 30000 },
+  );
+}
+
+async function stroke(target, points, button = "left") {
+  const [first, ...rest] = await onScreen(target, points);
+  await target.mouse.move(...first);
+  await target.mouse.down({ button });
+  for (const point of rest) await target.mouse.move(...point, { steps: 3 });
+  const measured = await target.evaluate(() => performance.getEntriesByName("stroke-to-answer").length);
+  await target.mouse.up({ button });
+  await target.waitForFunction((n) => performance.getEntriesByName("stroke-to-answer").length > n, measured, { timeout: 20000 });
+  await settled(target);
+}
+
+/** A stroke well inside the thing of a photo. */
+async function strokeOn(target, photo) {
+  const spot = deepest(await thingMask(target, server, photo));
+  assert.ok(spot.depth > 3, `${photo.name} shows no thing to paint`);
+  const reach = Math.max(1, spot.depth - 4);
+  await stroke(target, [[spot.x - reach, spot.y], [spot.x, spot.y], [spot.x + reach, spot.y]]);
+}
+
+async function photosWithThings(target) {
+  const found = [];
+  // The first ones, which are in view without scrolling.
+  for (const photo of (await photoList(target)).slice(0, 18)) {
+    const spot = deepest(await thingMask(target, server, photo));
+    if (spot.depth >= 8) found.push({ ...photo, spot });
+  }
+  return found.sort((a, b) => b.spot.depth - a.spot.depth);
+}
+
+async function visibleSeen(target) {
+  return target.$$eval(".tile:not([hidden])", (tiles) => Object.fromEntries(tiles.map((element) => [element.id, element.dataset.seen])));
+}
+
+/** Waits until all tiles in view show labels of the newest revision. */
+async function galleryCaughtUp(target) {
+  await target.waitForFunction(
+    () => {
+      const list = document.querySelector("#photos").getBoundingClientRect();
+      const newest = Number(document.documentElement.dataset.revision);
+      const seen = [...document.querySelectorAll(".tile:not([hidden])")].filter((element) => {
+        const box = element.getBoundingClientRect();
+        return box.bottom > list.top && box.top < list.bottom;
+      });
+      const changed = Math.max(...seen.map((element) => Number(element.dataset.revision)));
+      return seen.length > 0 && newest >= changed && seen.every((element) => element.dataset.state === "failed" || Number(element.dataset.revision) === changed);
+    },
+    undefined,
+    { timeout: 60000 },
+  );
+}
+
+async function picture(target, name) {
+  if (!process.env.PROTOSEG_PICTURES || !server.real) return;
+  await target.mouse.move(640, 30);
+  await target.waitForTimeout(400);
+  mkdirSync(docs, { recursive: true });
+  const file = smallPng(await target.screenshot());
+  assert.ok(file.length < 200_000, `${name}: ${file.length} bytes`);
+  writeFileSync(join(docs, `studio-${name}.png`), file);
+}
+
+describe("the studio", { skip, concurrency: false }, () => {
+  let things = [];
+
+  before(async () => {
+    server = await startServer(40);
+    browser = await openBrowser();
+    [context, page] = await newPage();
+  });
+
+  after(async () => {
+    await browser?.close();
+    await server?.stop();
+    server?.remove?.();
+  });
+
+  test("opens with photos and says what to do first", async () => {
+    await open(page);
+    assert.match(await page.textContent("#photo-count"), /^40 photos/);
+    assert.ok((await page.locator(".tile:visible").count()) > 10);
+    assert.match(await page.textContent(".hint"), /name/i);
+    await page.waitForFunction(() => document.querySelector("#features").hidden || !document.querySelector("#features progress:not([hidden])"), undefined, { timeout: 120000 });
+    things = await photosWithThings(page);
+    assert.ok(things.length >= 6);
+    await picture(page, "start");
+  });
+
+  test("makes a class with the keyboard", async () => {
+    await page.keyboard.press("c");
+    await page.keyboard.type("duck");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".class-row");
+    assert.equal((await project(page)).classes[0].name, "duck");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "stage");
+  });
+
+  test("paints a class on two photos, and every other photo follows", async () => {
+    await galleryCaughtUp(page);
+    const nothing = await visibleSeen(page);
+    await openPhoto(page, things[0]);
+    await strokeOn(page, things[0]);
+    await galleryCaughtUp(page);
+    const one = await visibleSeen(page);
+    const others = Object.keys(one).filter((id) => id !== `photo-${things[0].id}`);
+    assert.ok(others.some((id) => one[id] !== nothing[id] && one[id] !== ""), "no other photo changed");
+    await openPhoto(page, things[1]);
+    await strokeOn(page, things[1]);
+    await galleryCaughtUp(page);
+    const two = await visibleSeen(page);
+    assert.notDeepEqual(two, one);
+    const state = await project(page);
+    assert.deepEqual([...state.classes[0].painted_photos].sort(), [things[0].id, things[1].id].sort());
+  });
+
+  test("undo and redo bring the overlays back", async () => {
+    const painted = await visibleSeen(page);
+    await page.keyboard.press("Control+z");
+    await page.waitForFunction(() => !document.querySelector("#redo").disabled);
+    await settled(page);
+    await galleryCaughtUp(page);
+    assert.equal((await project(page)).classes[0].painted_photos.length, 1);
+    assert.notDeepEqual(await visibleSeen(page), painted);
+    await page.keyboard.press("Control+Shift+z");
+    await page.waitForFunction(() => document.querySelector("#redo").disabled);
+    await settled(page);
+    await galleryCaughtUp(page);
+    assert.equal((await project(page)).classes[0].painted_photos.length, 2);
+    assert.deepEqual(await visibleSeen(page), painted);
+  });
+
+  test("finds it all again after a reload", async () => {
+    const seen = await visibleSeen(page);
+    const name = await page.textContent("#photo-name");
+    await page.reload();
+    await page.waitForSelector("#stage[data-revision]", { timeout: 60000 });
+    assert.equal(await page.textContent("#photo-name"), name);
+    assert.equal(await page.locator(".class-row").count(), 1);
+    assert.equal(await page.locator(".tile-dots i").count(), 2);
+    await galleryCaughtUp(page);
+    const again = await visibleSeen(page);
+    for (const id of Object.keys(again)) if (id in seen) assert.equal(again[id], seen[id]);
+  });
+
+  test("shows the leave-one-out check beside the strokes", async () => {
+    await page.waitForSelector(".check-row", { timeout: 60000 });
+    assert.equal(await page.locator(".check-row").count(), 2);
+    await page.locator(".check-row").first().click();
+    const label = await page.locator(".check-row.chosen").getAttribute("aria-label");
+    assert.match(label, /overlap \d+ %/);
+    await page.click("[data-value=strokes]");
+    await page.waitForSelector(".note:visible");
+    assert.match(await page.textContent(".note"), /duck \d+ %/);
+    await picture(page, "strokes");
+    await page.click("[data-value=overlay]");
+    await picture(page, "overlay");
+  });
+
+  test("hides and recolours without asking for labels", async () => {
+    await galleryCaughtUp(page);
+    const asked = [];
+    const listen = (request) => /labels/.test(request.url()) && asked.push(request.url());
+    const shown = await look(page);
+    page.on("request", listen);
+    await page.click('[aria-label="Hide duck"]');
+    await page.waitForTimeout(300);
+    const hidden = await look(page);
+    assert.notEqual(hidden, shown);
+    await page.click('[aria-label="Show duck"]');
+    await page.locator("input[type=color]").first().evaluate((input) => {
+      input.value = "#1f9cf0";
+      input.dispatchEvent(new Event("change"));
+    });
+    await page.waitForTimeout(300);
+    assert.notEqual(await look(page), shown);
+    await settled(page);
+    page.off("request", listen);
+    assert.deepEqual(asked, []);
+    assert.equal((await project(page)).classes[0].color, "#1f9cf0");
+    await page.locator("input[type=color]").first().evaluate((input) => {
+      input.value = "#e6194b";
+      input.dispatchEvent(new Event("change"));
+    });
+    await settled(page);
+  });
+
+  test("paints by polygon, rectangle, magic click and mask, negative and erasing", async () => {
+    await openPhoto(page, things[2]);
+    const { spot } = things[2];
+    const pixels = async () => {
+      const buffer = await page.evaluate(async (id) => [...new Uint8Array(await (await fetch(`/api/photos/${id}/painted?side=2000`)).arrayBuffer())], things[2].id);
+      const counts = { class: 0, negative: 0 };
+      for (const value of buffer.slice(12)) {
+        if (value === 254) counts.negative += 1;
+        else if (value > 0) counts.class += 1;
+      }
+      return counts;
+    };
+    await page.keyboard.press("m");
+    await stroke(page, [[spot.x, spot.y]]);
+    const magic = (await pixels()).class;
+    assert.ok(magic > spot.depth * spot.depth, `magic click painted ${magic} pixels`);
+
+    await page.keyboard.press("r");
+    await stroke(page, [[2, 2], [22, 12]], "right");
+    const negative = (await pixels()).negative;
+    assert.ok(negative >= 150 && negative <= 300, `${negative} negative pixels`);
+
+    await page.keyboard.press("e");
+    await page.keyboard.press("r");
+    await stroke(page, [[1, 1], [30, 30]]);
+    assert.equal((await pixels()).negative, 0);
+
+    await page.keyboard.press("a");
+    await page.keyboard.press("p");
+    const before = (await pixels()).class;
+    for (const [x, y] of await onScreen(page, [[4, 4], [40, 4], [4, 40]])) await page.mouse.click(x, y);
+    const answered = await page.evaluate(() => performance.getEntriesByName("stroke-to-answer").length);
+    await page.keyboard.press("Enter");
+    await page.waitForFunction((n) => performance.getEntriesByName("stroke-to-answer").length > n, answered);
+    await settled(page);
+    const triangle = (await pixels()).class - before;
+    assert.ok(triangle > 500 && triangle < 850, `the triangle has ${triangle} pixels`);
+
+    const size = { width: things[2].width, height: things[2].height };
+    const mask = new Uint8Array(3 * size.width * size.height);
+    for (let y = 50; y < 60; y += 1) mask.fill(255, 3 * (y * size.width), 3 * (y * size.width + 50));
+    await page.setInputFiles("#mask-file", { name: "mask.png", mimeType: "image/png", buffer: writePng(size.width, size.height, mask) });
+    await page.waitForSelector("text=Mask loaded");
+    await settled(page);
+    for (let step = 0; step < 5; step += 1) {
+      const { revision } = await project(page);
+      await page.click("#undo");
+      await page.waitForFunction((n) => Number(document.documentElement.dataset.revision) > n, revision);
+      await settled(page);
+    }
+    assert.deepEqual(await pixels(), { class: 0, negative: 0 });
+    await page.keyboard.press("b");
+  });
+
+  test("knows several classes, and the views show what they should", async () => {
+    await page.keyboard.press("c");
+    await page.keyboard.type("ground");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".class-row:nth-child(2).chosen");
+    await openPhoto(page, things[3]);
+    const bottom = things[3].height - 6;
+    await stroke(page, [[10, bottom], [things[3].width - 10, bottom]]);
+    await galleryCaughtUp(page);
+    const shown = new Set();
+    for (const view of ["overlay", "confidence", "changed", "strokes", "photo"]) {
+      await page.click(`[data-value=${view}]`);
+      await page.waitForTimeout(150);
+      shown.add(await look(page));
+      if (view === "changed") assert.match(await page.textContent(".stage-banner"), /% of this photo changed/);
+      if (view === "confidence" || view === "changed") await picture(page, view);
+    }
+    assert.equal(shown.size, 5);
+    await page.click("[data-value=overlay]");
+    await page.keyboard.press("1");
+    assert.match(await page.locator(".class-row.chosen").textContent(), /duck/);
+  });
+
+  test("shows the photo it is least sure of, and another one when asked again", async () => {
+    const name = () => page.textContent("#photo-name");
+    const first = await name();
+    await page.click("#least-sure");
+    await page.waitForFunction((old) => document.getElementById("photo-name").textContent !== old, first);
+    const second = await name();
+    await page.click("#least-sure");
+    await page.waitForFunction((old) => document.getElementById("photo-name").textContent !== old, second);
+  });
+
+  test("takes photos that are dropped on it", async () => {
+    const drawn = readPng(Buffer.from(await page.evaluate(async () => {
+      const canvas = document.createElement("canvas");
+      canvas.width = 200;
+      canvas.height = 150;
+      const context = canvas.getContext("2d");
+      context.fillStyle = "#4a8040";
+      context.fillRect(0, 0, 200, 150);
+      context.fillStyle = "#ecbe34";
+      context.fillRect(60, 50, 80, 50);
+      const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+      return [...new Uint8Array(await blob.arrayBuffer())];
+    })));
+    const data = [...writePng(200, 150, drawn.rgb)];
+    const transfer = await page.evaluateHandle((bytes) => {
+      const result = new DataTransfer();
+      result.items.add(new File([new Uint8Array(bytes)], "dropped ente.png", { type: "image/png" }));
+      return result;
+    }, data);
+    await page.dispatchEvent("body", "dragenter", { dataTransfer: transfer });
+    await page.waitForSelector(".curtain:visible");
+    await page.dispatchEvent("body", "drop", { dataTransfer: transfer });
+    await page.waitForFunction(() => document.querySelector("#photo-count").textContent.startsWith("41"), undefined, { timeout: 20000 });
+    assert.ok((await photoList(page)).some((photo) => photo.name === "dropped ente.png"));
+  });
+
+  test("can be used with the keyboard alone", async () => {
+    const [made, own] = await newPage();
+    await open(own);
+    await own.keyboard.press("Tab");
+    assert.match(await own.evaluate(() => document.activeElement.textContent), /Skip/);
+    await own.keyboard.press("Enter");
+    assert.equal(await own.evaluate(() => document.activeElement.id), "stage");
+    await own.focus("#photos");
+    await own.keyboard.press("End");
+    await own.keyboard.press("Enter");
+    await own.waitForFunction(() => document.getElementById("photo-name").textContent === "dropped ente.png");
+    await settled(own);
+    await own.focus("#stage");
+    await own.keyboard.press("1");
+    await own.keyboard.press("b");
+    await own.keyboard.press("Enter");
+    for (let step = 0; step < 4; step += 1) await own.keyboard.press("ArrowRight");
+    const answered = await own.evaluate(() => performance.getEntriesByName("stroke-to-answer").length);
+    await own.keyboard.press("Enter");
+    await own.waitForFunction((n) => performance.getEntriesByName("stroke-to-answer").length > n, answered);
+    await own.waitForFunction(() => /painted as duck/.test(document.querySelector("#live").textContent));
+    await settled(own);
+    await own.keyboard.press("Control+z");
+    await settled(own);
+    await own.keyboard.press("?");
+    await own.waitForSelector("dialog[open]");
+    await picture(own, "help");
+    await own.keyboard.press("Escape");
+    assert.equal(await own.locator("dialog[open]").count(), 0);
+    await own.focus("#export");
+    await own.keyboard.press("Enter");
+    await own.waitForFunction(() => document.querySelector(".commands pre").textContent.includes("protoseg predict"));
+    await picture(own, "export");
+    await own.keyboard.press("Escape");
+    assert.equal(await own.evaluate(() => document.activeElement.id), "export");
+    await made.close();
+  });
+
+  test("gives every control a name", async () => {
+    const nameless = await page.$$eval("button, input:not([hidden]), select, [role=option], [role=separator], canvas[tabindex]", (all) =>
+      all
+        .filter((element) => !element.getAttribute("aria-label") && !element.textContent.trim() && !element.labels?.length)
+        .map((element) => element.outerHTML.slice(0, 120)),
+    );
+    assert.deepEqual(nameless, []);
+  });
+
+  test("works at a phone's width, by touch", async () => {
+    for (const colorScheme of ["light", "dark"]) {
+      const [made, own] = await newPage({ viewport: phone, hasTouch: true, isMobile: true, deviceScaleFactor: 2, colorScheme });
+      await open(own);
+      const wide = await own.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= 390, `the page is ${wide} pixels wide`);
+      await own.tap("[data-tab=photos]");
+      await own.waitForSelector(".tile:visible");
+      await own.tap(tile((await photoList(own))[0].id));
+      await own.waitForSelector("#stage:visible");
+      await settled(own);
+      if (colorScheme === "light") {
+        await own.tap("[data-value=magic]");
+        const before = (await project(own)).revision;
+        const photo = (await photoList(own)).find((item) => item.id === things[4].id);
+        await own.tap("[data-tab=photos]");
+        await own.locator(tile(photo.id)).tap();
+        await settled(own);
+        const [[x, y]] = await onScreen(own, [[things[4].spot.x, things[4].spot.y]]);
+        await own.touchscreen.tap(x, y);
+        await own.waitForFunction((n) => Number(document.documentElement.dataset.revision) > n, before, { timeout: 20000 });
+        await settled(own);
+        await picture(own, "phone");
+      }
+      await own.tap("[data-tab=classes]");
+      await own.waitForSelector(".class-row:visible");
+      await made.close();
+    }
+  });
+
+  test("is quick: stroke to overlay, and to all photos in view", async () => {
+    const [made, own] = await newPage();
+    await open(own);
+    await own.locator("#tile-size").evaluate((input) => {
+      input.value = "68";
+      input.dispatchEvent(new Event("input"));
+    });
+    await openPhoto(own, things[0]);
+    await own.keyboard.press("b");
+    await own.keyboard.press("1");
+    await galleryCaughtUp(own);
+    await own.evaluate(() => performance.clearMeasures());
+    const strokes = server.real ? 24 : 6;
+    for (let count = 0; count < strokes; count += 1) {
+      const { spot } = things[0];
+      const visible = await own.evaluate(() => performance.getEntriesByName("stroke-to-visible").length);
+      await stroke(own, [[spot.x - 3 + (count % 5), spot.y], [spot.x + 3, spot.y + (count % 3)]]);
+      await own.waitForFunction((n) => performance.getEntriesByName("stroke-to-visible").length > n, visible, { timeout: 30000 });
+    }
+    const read = (name) => own.evaluate((key) => performance.getEntriesByName(key).map((entry) => ({ time: entry.duration, photos: entry.detail?.photos })), name);
+    const overlay = await read("stroke-to-overlay");
+    const visible = await read("stroke-to-visible");
+    const answer = await read("stroke-to-answer");
+    const line = (list) => `median ${median(list.map((entry) => entry.time)).toFixed(0)} ms, slowest ${Math.max(...list.map((entry) => entry.time)).toFixed(0)} ms of ${list.length}`;
+    console.log(`stroke to answer:  ${line(answer)}`);
+    console.log(`stroke to overlay: ${line(overlay)}`);
+    console.log(`stroke to all ${median(visible.map((entry) => entry.photos))} photos in view: ${line(visible)}`);
+    assert.equal(overlay.length, strokes);
+    assert.ok(median(visible.map((entry) => entry.photos)) >= 30);
+    // Limits only where asked for: a busy machine is no fault of the page.
+    if (process.env.PROTOSEG_STRICT) {
+      assert.ok(median(overlay.map((entry) => entry.time)) < 100);
+      assert.ok(median(visible.map((entry) => entry.time)) < 1000);
+    }
+    for (let count = 0; count < strokes; count += 1) await own.evaluate(() => fetch("/api/undo", { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" }));
+    await made.close();
+  });
+
+  test("exports the pack, and the command line finds the same mask with it", async () => {
+    await page.click("#export");
+    const [download] = await Promise.all([page.waitForEvent("download"), page.click("[data-export=pack]")]);
+    const path = join(tmpdir(), `studio-${process.pid}.pack`);
+    await download.saveAs(path);
+    assert.ok(readFileSync(path).length > 100);
+    if (!server.real) return;
+    const photo = (await photoList(page)).find((item) => item.id === things[5].id);
+    const out = join(server.folder, "out");
+    const done = spawnSync(binary, ["predict", "--pack", path, join(server.photos, photo.name), "-o", out], { encoding: "utf8" });
+    assert.equal(done.status, 0, done.stderr);
+    const names = JSON.parse(readFileSync(join(out, "predictions.json"), "utf8"));
+    const index = readdirSync(join(out, "index"));
+    const { width, height, indices } = readPng(readFileSync(join(out, "index", index[0])));
+    const shown = Buffer.from(await page.evaluate(async (id) => [...new Uint8Array(await (await fetch(`/api/photos/${id}/labels?side=100000`)).arrayBuffer())], photo.id));
+    assert.deepEqual([shown.readUInt16LE(4), shown.readUInt16LE(6)], [width, height]);
+    const ids = shown.subarray(12, 12 + width * height);
+    const different = indices.reduce((sum, value, i) => sum + ((value === 0) !== (ids[i] === 0) ? 1 : 0), 0);
+    console.log(`pack with the command line: ${different} of ${width * height} pixels differ (${Object.keys(names).join(", ")})`);
+    assert.equal(different, 0);
+  });
+
+  test("loses nothing when the program is killed", { skip: binary ? false : "needs the real program" }, async () => {
+    const state = await project(page);
+    await server.stop("SIGKILL");
+    await page.waitForSelector("#saved[data-kind=offline]", { timeout: 20000 });
+    problems.length = 0;
+    const again = await startReal(server.photos);
+    server.stop = again.stop;
+    server.start = again.start;
+    server.address = again.address;
+    const [made, own] = await newPage();
+    await open(own);
+    const after = await project(own);
+    assert.deepEqual(after.classes.map(({ name, pixels }) => [name, pixels]), state.classes.map(({ name, pixels }) => [name, pixels]));
+    await made.close();
+  });
+
+  test("had no error in any page", () => {
+    assert.deepEqual(problems, []);
+  });
+});
+
+describe("the page alone", { skip, concurrency: false }, () => {
+  let browserHere;
+
+  before(async () => {
+    browserHere = await openBrowser();
+  });
+
+  after(() => browserHere?.close());
+
+  async function visit(mock, options = {}) {
+    const target = await (await browserHere.newContext({ viewport: desktop, ...options })).newPage();
+    await target.goto(mock.start);
+    return target;
+  }
+
+  test("stays light with a thousand photos", async () => {
+    const mock = await startMock({ photos: 1000, featureDelay: 1000, delay: 2 });
+    const target = await visit(mock);
+    await target.waitForFunction(() => document.querySelector("#photo-count").textContent.startsWith("1,000"), undefined, { timeout: 60000 });
+    const frames = await target.evaluate(async () => {
+      const list = document.querySelector("#photos");
+      const times = [];
+      let last = performance.now();
+      for (let step = 0; step < 90; step += 1) {
+        list.scrollTop += 180;
+        await new Promise(requestAnimationFrame);
+        times.push(performance.now() - last);
+        last = performance.now();
+      }
+      return times;
+    });
+    const tiles = await target.locator(".tile").count();
+    console.log(`1,000 photos: ${tiles} tiles exist, median frame while scrolling ${median(frames).toFixed(0)} ms`);
+    assert.ok(tiles < 120, `${tiles} tiles`);
+    if (process.env.PROTOSEG_STRICT) assert.ok(median(frames) < 34);
+    await mock.stop();
+  });
+
+  test("teaches when there is no photo", async () => {
+    const mock = await startMock({ photos: 0 });
+    const target = await visit(mock);
+    await target.waitForSelector(".hint.centre:visible");
+    assert.match(await target.textContent(".hint"), /Drop photos/);
+    await mock.stop();
+  });
+
+  test("shows errors as a sentence with a hint", async () => {
+    const mock = await startMock({ photos: 5 });
+    const target = await visit(mock);
+    await target.waitForSelector("#stage[data-revision]");
+    await target.click("#export");
+    await target.click("[data-export=pack]");
+    await target.waitForSelector(".toast.error");
+    assert.match(await target.textContent(".toast.error"), /There is no class to export yet.*Paint a class first/);
+    await target.click(".toast.error button");
+    await target.mouse.click(640, 400);
+    await target.waitForSelector(".toast.error");
+    assert.match(await target.textContent(".toast.error"), /Add a class first/);
+    await mock.stop();
+    await target.waitForSelector("#saved[data-kind=offline]", { timeout: 10000 });
+  });
+
+  test("zooms and pans without painting", async () => {
+    const mock = await startMock({ photos: 3 });
+    const target = await visit(mock);
+    await target.waitForSelector("#stage[data-revision]");
+    const scale = async () => Number((await target.getAttribute("#stage", "data-place")).split(",")[0]);
+    const start = await scale();
+    await target.mouse.move(640, 400);
+    await target.mouse.wheel(0, -400);
+    await target.waitForTimeout(100);
+    assert.ok((await scale()) > start * 1.5);
+    const place = await target.getAttribute("#stage", "data-place");
+    await target.focus("#stage");
+    await target.keyboard.down("Space");
+    await target.mouse.down();
+    await target.mouse.move(700, 450, { steps: 4 });
+    await target.mouse.up();
+    await target.keyboard.up("Space");
+    await target.waitForTimeout(100);
+    assert.notEqual(await target.getAttribute("#stage", "data-place"), place);
+    assert.equal(mock.studio.history.length, 0);
+    await target.keyboard.press("0");
+    await target.waitForTimeout(100);
+    assert.ok(Math.abs((await scale()) - start) < 0.01);
+    await mock.stop();
+  });
+});
