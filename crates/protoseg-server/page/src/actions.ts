@@ -83,6 +83,8 @@ export function loadPhotosSoon(delay = 1500): void {
 export async function follow(revision: number, labelsChange: boolean): Promise<void> {
   state.revision = Math.max(state.revision, revision);
   if (labelsChange) state.changeRevision = Math.max(state.changeRevision, revision);
+  // With more strokes on their way, only the last one's labels are worth fetching.
+  if (pending.some((item) => item.revision === null)) return;
   await labels.refreshHand();
   labels.release();
   releasePictures();

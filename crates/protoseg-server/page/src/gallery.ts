@@ -191,7 +191,7 @@ export class Gallery {
     // What was at the top stays at the top.
     const top = this.rows.slots[firstBelow(this.rows.slots, this.list.scrollTop)];
     const anchor = top && this.list.scrollTop > 0 ? top.index : null;
-    this.rows = layRows(this.photos.map((photo) => photo.width / Math.max(1, photo.height)), this.width, this.size, GAP);
+    this.rows = layRows(this.photos.map((photo) => (photo.width > 0 ? photo.width / photo.height : 4 / 3)), this.width, this.size, GAP);
     this.inner.style.height = `${this.rows.height}px`;
     const slot = anchor === null ? undefined : this.rows.slots[anchor];
     if (slot) this.list.scrollTop = slot.y;

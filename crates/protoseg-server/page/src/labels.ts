@@ -27,7 +27,10 @@ const paint = new Map<number, LabelMap>();
 let inView: number[] = [];
 
 // One connection stays for events, two for small labels, two for photos, one for what the hand does.
-const queue = new Queue(2, report);
+const queue = new Queue(2, (error) => {
+  report(error);
+  setTimeout(() => show(inView), 3000);
+});
 
 let handControl: AbortController | null = null;
 let paintControl: AbortController | null = null;
@@ -179,6 +182,13 @@ export function caughtUp(revision: number): boolean {
 export function viewSize(): number {
   return inView.filter((id) => small.get(id)?.state === "ready").length;
 }
+
+// Events can be missed while the line is down; the list of photos tells, too, what is ready.
+on("photos", () => {
+  for (const [id, entry] of small) {
+    if (entry.state === "waiting" && state.byId.get(id)?.features === "ready") emit("photo", id);
+  }
+});
 
 on("photo", (id) => {
   const entry = small.get(id);

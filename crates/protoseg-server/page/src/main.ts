@@ -13,7 +13,7 @@ import { bindKeys } from "./keys";
 import { Layout } from "./layout";
 import { PaintPanel } from "./paint";
 import { problem, report, statusElements } from "./status";
-import { on, setSetting, state } from "./store";
+import { on, setSetting, showRevisions, state } from "./store";
 import type { View } from "./types";
 import { acceptDrops, uploadElements } from "./upload";
 import { words } from "./words";
@@ -95,7 +95,7 @@ function build(): void {
     redoButton.disabled = !state.project?.can_redo;
     setText(name, state.project?.name || words.title);
     document.title = state.project?.name ? `${state.project.name} – ${words.title}` : words.title;
-    document.documentElement.dataset["revision"] = String(state.revision);
+    showRevisions();
   };
   const drawSettings = () => {
     viewChoices.set(state.view);

@@ -58,6 +58,12 @@ export const state = {
   connected: true,
 };
 
+/** Writes the revisions where tests, and people with a question, can read them. */
+export function showRevisions(): void {
+  document.documentElement.dataset["revision"] = String(state.revision);
+  document.documentElement.dataset["changed"] = String(state.changeRevision);
+}
+
 export function classes(): ClassInfo[] {
   return state.project?.classes ?? [];
 }
