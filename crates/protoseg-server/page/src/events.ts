@@ -19,9 +19,12 @@ export function listen(): void {
 
   source.addEventListener("open", () => {
     setConnected(true);
-    // What happened while the line was down is not told again.
-    if (opened) void loadProject().then(() => follow(state.revision, true)).catch(report);
+    // What happened before the line was open, or while it was down, is not told again.
+    const again = opened;
     opened = true;
+    void loadProject()
+      .then(() => (again ? follow(state.revision, true) : undefined))
+      .catch(report);
     loadPhotosSoon(200);
   });
 

@@ -20,6 +20,9 @@ interface Tile {
   element: HTMLDivElement;
   canvas: HTMLCanvasElement;
   overlay: HTMLCanvasElement;
+  /** Of what the overlay was drawn, and whether there was anything to draw. */
+  key: string;
+  shown: boolean;
   dots: HTMLDivElement;
   caption: HTMLDivElement;
   badge: HTMLDivElement;
@@ -47,6 +50,7 @@ export class Gallery {
   private frame = 0;
   private dirty = new Set<number>();
   private allDirty = false;
+  private colours = 0;
 
   constructor(openWide: () => void) {
     this.inner = h("div", { class: "tiles" });
@@ -92,7 +96,10 @@ export class Gallery {
     onPicture((id) => this.touch(id));
     on("labels", (id) => this.touch(id));
     on("photo", (id) => this.touch(id));
-    on("colours", () => this.touchAll());
+    on("colours", () => {
+      this.colours += 1;
+      this.touchAll();
+    });
     on("photos", () => this.choose());
     on("current", () => this.showCurrent());
     on("project", () => {
@@ -281,7 +288,7 @@ export class Gallery {
     const badge = h("div", { class: "tile-badge" });
     const element = h("div", { class: "tile", role: "option" }, canvas, dots, badge, caption);
     this.inner.append(element);
-    return { element, canvas, overlay: document.createElement("canvas"), dots, caption, badge, id: -1, slot: { index: -1, row: 0, x: 0, y: 0, width: 0, height: 0 } };
+    return { element, canvas, overlay: document.createElement("canvas"), key: "", shown: false, dots, caption, badge, id: -1, slot: { index: -1, row: 0, x: 0, y: 0, width: 0, height: 0 } };
   }
 
   private drawTile(tile: Tile, photo: Photo): void {
@@ -301,9 +308,12 @@ export class Gallery {
     if (bitmap) context.drawImage(bitmap, 0, 0, width, height);
     const view = state.view === "strokes" ? "overlay" : state.view;
     const layers = { now: entry?.now ?? null, before: entry?.before ?? null, painted: null };
-    if (bitmap && drawView(tile.overlay, view, layers, classes(), Math.min(1, state.strength + 0.1))) {
-      context.drawImage(tile.overlay, 0, 0, width, height);
+    const key = [photo.id, view, state.strength, this.colours, entry?.now?.revision, entry?.before?.revision].join("/");
+    if (tile.key !== key) {
+      tile.key = key;
+      tile.shown = drawView(tile.overlay, view, layers, classes(), Math.min(1, state.strength + 0.1));
     }
+    if (bitmap && tile.shown) context.drawImage(tile.overlay, 0, 0, width, height);
     const waiting = photo.features !== "failed" && (entry === undefined || entry.state === "waiting") && photo.features === "waiting";
     const failed = photo.features === "failed" || entry?.state === "failed";
     element.dataset["state"] = failed ? "failed" : !bitmap ? "loading" : waiting ? "waiting" : "ready";

@@ -111,7 +111,11 @@ async function photosWithThings(target) {
 }
 
 async function visibleSeen(target) {
-  return target.$$eval(".tile:not([hidden])", (tiles) => Object.fromEntries(tiles.map((element) => [element.id, element.dataset.seen])));
+  return target.$$eval(".tile:not([hidden])", (tiles) => {
+    const list = document.querySelector("#photos").getBoundingClientRect();
+    const inView = tiles.map((element) => ({ element, box: element.getBoundingClientRect() })).filter(({ box }) => box.bottom > list.top && box.top < list.bottom);
+    return Object.fromEntries(inView.map(({ element }) => [element.id, element.dataset.seen]));
+  });
 }
 
 /** Waits until all tiles in view show labels of the newest revision. */
