@@ -171,12 +171,7 @@ export class Gallery {
     if (this.empty.hidden) return;
     this.empty.replaceChildren(
       ...(none
-        ? [
-            icon("photos"),
-            h("h3", {}, words.gallery.emptyTitle),
-            h("p", {}, words.gallery.emptyText),
-            h("button", { type: "button", class: "primary", onclick: pickPhotos }, words.gallery.emptyButton),
-          ]
+        ? [icon("photos"), h("p", {}, words.gallery.none)]
         : [h("p", {}, words.gallery.noneMatch)]),
     );
   }

@@ -89,7 +89,13 @@ export class PaintPanel {
     on("settings", settings);
     on("project", () => (this.drawChips(), this.drawHint()));
     on("photos", () => (this.drawName(), this.drawHint()));
-    on("current", () => (this.drawName(), this.drawSize(), this.drawHint()));
+    on("current", () => {
+      // Who goes to another photo has understood.
+      if (this.hintKey === "second") this.dismiss();
+      this.drawName();
+      this.drawSize();
+      this.drawHint();
+    });
     settings();
     this.drawName();
     this.focusNewClass = focusNewClass;

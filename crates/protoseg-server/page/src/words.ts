@@ -52,6 +52,7 @@ const en = {
     nothingSeen: "nothing seen",
     unsure: (share: number) => `${percent(share)} unsure`,
     changed: (share: number) => `${percent(share)} changed`,
+    none: "No photos yet. Drop some here, or press +.",
     noneMatch: "No photo matches this choice.",
     emptyTitle: "Bring some photos",
     emptyText: "Drop photos or a folder anywhere on this page. They stay on this computer.",
