@@ -23,6 +23,8 @@ pub enum Command {
     #[command(subcommand)]
     Classes(Classes),
     Predict(Predict),
+    Studio(Studio),
+    Serve(Serve),
     Eval(Eval),
     Episodes(Box<Episodes>),
     Experiment(Box<Experiment>),
@@ -56,6 +58,83 @@ pub struct Demo {
     /// Delete the existing contents of the folder
     #[arg(long)]
     pub force: bool,
+}
+
+/// Open the studio: paint a few strokes, see every photo follow
+///
+/// Starts a server on this machine and opens its page in the browser. The page shows the photos of a folder. Paint a
+/// class on one or two of them, and all others are labelled at once. Everything is saved as you go, in a project folder
+/// beside the photos.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  protoseg studio photos\n  protoseg studio photos --no-open --port 9000")]
+pub struct Studio {
+    /// Folder with your photos
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub folder: PathBuf,
+    /// Model file [default: the model in the box]
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<PathBuf>,
+    /// Project folder [default: DIR/protoseg-studio]
+    #[arg(long, value_name = "DIR")]
+    pub project: Option<PathBuf>,
+    /// Do not open the browser
+    #[arg(long)]
+    pub no_open: bool,
+    /// Memory for what the model has seen of photos, in MiB [default: 1024]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(16..=1_048_576))]
+    pub memory: Option<u32>,
+    #[command(flatten)]
+    pub listen: Listen,
+    /// Device to run on: cpu, cuda:0, ...
+    #[arg(long, default_value = "cpu", env = "PROTOSEG_DEVICE")]
+    pub device: String,
+}
+
+/// Serve the HTTP API for programs, Label Studio and CVAT
+///
+/// Registers classes and labels images over HTTP. The address with the token is printed at the start; /docs describes the
+/// API. Packs are files of one folder.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  protoseg serve --packs packs\n  \
+    protoseg serve --address 0.0.0.0 --allow-host segment.lan --token LONG-SECRET-TOKEN")]
+pub struct Serve {
+    /// Folder of class packs; made if it does not exist
+    #[arg(long, value_name = "DIR", default_value = "packs")]
+    pub packs: PathBuf,
+    /// Pack that Label Studio and CVAT use and teach
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub pack: String,
+    /// Folder of the images that Label Studio's tasks name
+    #[arg(long, value_name = "DIR")]
+    pub images: Option<PathBuf>,
+    /// Model file [default: the model in the box]
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<PathBuf>,
+    /// Answer programs on this machine without a token
+    #[arg(long, conflicts_with = "token")]
+    pub no_token: bool,
+    #[command(flatten)]
+    pub listen: Listen,
+    /// Device to run on: cpu, cuda:0, ...
+    #[arg(long, default_value = "cpu", env = "PROTOSEG_DEVICE")]
+    pub device: String,
+}
+
+/// Where a server listens.
+#[derive(Args)]
+pub struct Listen {
+    /// Port to listen on; 0 for any free one
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Address to listen on; others than loopback need --token and --allow-host
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub address: std::net::IpAddr,
+    /// Name that the server may be called by, such as `studio.lan`; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub allow_host: Vec<String>,
+    /// Token that requests must show, at least 16 letters [default: a random one, printed at the start]
+    #[arg(long, value_name = "TOKEN", env = "PROTOSEG_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
 }
 
 /// Make the confidences of a trained model mean what they say
@@ -217,6 +296,9 @@ pub struct Register {
     /// folds]
     #[arg(long, value_name = "N", help_heading = "Supports")]
     pub min_pixels: Option<u64>,
+    /// Find the thing under each scribble first, and learn from all of it
+    #[arg(long, help_heading = "Supports")]
+    pub clean_strokes: bool,
     /// What the pixels outside a mask are: `background` or `ignore` (unknown) [default: `background` for a model
     /// without base classes, else `ignore`]
     #[arg(long, value_name = "WHAT", help_heading = "Supports")]
@@ -1014,6 +1096,7 @@ pub struct TrainFlags {
 pub enum Data {
     Check(Check),
     Show(Show),
+    Draw(Draw),
     Supports(Supports),
     #[command(subcommand)]
     Prepare(Prepare),
@@ -1084,6 +1167,32 @@ pub struct Show {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
+}
+
+/// Write scenes of the built-in world as pictures, to try things without photos
+///
+/// Draws DIR/scene-0001.png and so on, and their masks as DIR-masks/scene-0001.png, in which every class has its id.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  protoseg data draw -o photos --count 40\n  protoseg studio photos")]
+pub struct Draw {
+    /// Folder to write to; masks go to a folder beside it
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// Number of scenes
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub count: u32,
+    /// Draw only scenes that hold one of these classes
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub class: Vec<String>,
+    /// Width and height of a scene, in pixels
+    #[arg(long, value_name = "PX", default_value_t = 320, value_parser = clap::value_parser!(u32).range(32..=2048))]
+    pub size: u32,
+    /// Random seed of the world
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Overwrite pictures that exist
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Draw supports for the novel classes of a fold and save them as a list

@@ -7,6 +7,8 @@ use protoseg::{
     register::RegisterError, train::TrainError,
 };
 
+use protoseg_server::ServerError;
+
 use crate::output::quoted;
 
 /// The hint for an error, if there is one.
@@ -19,6 +21,7 @@ pub fn of(error: &anyhow::Error) -> Option<String> {
             .or_else(|| cause.downcast_ref().and_then(of_evaluate))
             .or_else(|| cause.downcast_ref().and_then(of_episodes))
             .or_else(|| cause.downcast_ref().and_then(of_experiment))
+            .or_else(|| cause.downcast_ref().and_then(of_server))
             .or_else(|| cause.downcast_ref().and_then(of_model))
             .or_else(|| cause.downcast_ref().and_then(of_pack))
             .or_else(|| cause.downcast_ref().and_then(of_data))
@@ -50,6 +53,17 @@ fn of_from_encoder(error: &FromEncoderError) -> Option<String> {
         }
         FromEncoderError::Data(error) => of_data(error),
         FromEncoderError::Model(error) => of_model(error),
+        _ => None,
+    }
+}
+
+fn of_server(error: &ServerError) -> Option<String> {
+    match error {
+        ServerError::Exposed { .. } => {
+            Some("say --allow-host NAME for each name that it is called by, and keep its token".to_string())
+        }
+        ServerError::WeakToken { .. } => Some("leave --token out to get a random one".to_string()),
+        ServerError::Listen { .. } => Some("choose another --port, or 0 for any free one".to_string()),
         _ => None,
     }
 }

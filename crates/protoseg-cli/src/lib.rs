@@ -48,6 +48,8 @@ fn carry_out(cli: cli::Cli) -> u8 {
         cli::Command::Register(args) => commands::register::run(&args),
         cli::Command::Classes(args) => commands::classes::run(&args),
         cli::Command::Predict(args) => commands::predict::run(&args),
+        cli::Command::Studio(args) => commands::studio::run(&args),
+        cli::Command::Serve(args) => commands::serve::run(&args),
         cli::Command::Eval(args) => commands::eval::run(&args),
         cli::Command::Episodes(args) => commands::episodes::run(&args),
         cli::Command::Experiment(args) => commands::experiment::run(&args),
@@ -59,6 +61,7 @@ fn carry_out(cli: cli::Cli) -> u8 {
         cli::Command::Info(args) => commands::info::run(&args),
         cli::Command::Data(cli::Data::Check(args)) => commands::data_check::run(&args),
         cli::Command::Data(cli::Data::Show(args)) => commands::data_show::run(&args),
+        cli::Command::Data(cli::Data::Draw(args)) => commands::data_draw::run(&args),
         cli::Command::Data(cli::Data::Supports(args)) => commands::data_supports::run(&args),
         cli::Command::Data(cli::Data::Prepare(args)) => commands::data_prepare::run(&args),
     };

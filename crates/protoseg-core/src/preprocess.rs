@@ -89,6 +89,9 @@ impl Preprocess {
     /// Small pictures are enlarged by at most this factor on a tight canvas: more shows nothing new.
     pub const TIGHT_ENLARGED: f64 = 2.0;
 
+    /// The share of a position's area that strokes must cover to label it.
+    pub const LEAST_COVERED: f64 = 1.0 / 6.0;
+
     /// With the mean and deviation of ImageNet.
     pub fn imagenet(size: usize) -> Self {
         Self {
@@ -160,6 +163,70 @@ impl Preprocess {
             GridPlacement::Corners => canvas.resize_nearest(width, height),
             GridPlacement::Centres => canvas.at_centres(width, height),
         }
+    }
+
+    /// The same for a picture of which only strokes are labelled: a position takes the label that most labelled pixels
+    /// of its area have, if they cover at least [`Self::LEAST_COVERED`] of it. A thin stroke that passes beside the
+    /// middle of every area counts, too. If no area is covered by as much, those that are covered most count.
+    pub fn grid_strokes<L>(&self, label: &LabelMap<L>, width: usize, height: usize) -> LabelMap<L> {
+        let canvas = self.canvas_size(label.width, label.height);
+        let content = self.content(label.width, label.height);
+        let columns = self.nearest_positions(label.width, content.0, canvas.0, width);
+        let rows = self.nearest_positions(label.height, content.1, canvas.1, height);
+        let mut votes: Vec<Vec<(u16, u32)>> = vec![Vec::new(); width * height];
+        let mut areas = vec![0u32; width * height];
+        for (line, &row) in label.data.chunks_exact(label.width.max(1)).zip(&rows) {
+            let mut start = 0;
+            while start < line.len() {
+                let (at, value) = (columns[start], line[start]);
+                let rest = line[start..].iter().zip(&columns[start..]);
+                let length = rest.take_while(|(label, column)| **label == value && **column == at).count();
+                let position = row * width + at;
+                areas[position] += length as u32;
+                if value != IGNORE {
+                    match votes[position].iter_mut().find(|(label, _)| *label == value) {
+                        Some((_, count)) => *count += length as u32,
+                        None => votes[position].push((value, length as u32)),
+                    }
+                }
+                start += length;
+            }
+        }
+        let covered = |position: usize| {
+            let painted: u32 = votes[position].iter().map(|(_, count)| count).sum();
+            f64::from(painted) / f64::from(areas[position].max(1))
+        };
+        let most = (0..votes.len()).map(covered).fold(0.0, f64::max);
+        let least = Self::LEAST_COVERED.min(most);
+        let winner = |position: usize| {
+            // The lower label wins a tie.
+            let best =
+                votes[position].iter().max_by_key(|(label, count)| (*count, std::cmp::Reverse(*label)));
+            best.filter(|_| covered(position) >= least).map_or(IGNORE, |(label, _)| *label)
+        };
+        LabelMap::new(width, height, (0..votes.len()).map(winner).collect())
+    }
+
+    /// For each of the `length` pixels of a picture's line, the position of a grid of `count` that it is nearest to.
+    pub fn nearest_positions(
+        &self,
+        length: usize,
+        content: usize,
+        canvas: usize,
+        count: usize,
+    ) -> Vec<usize> {
+        let scale = content as f64 / length.max(1) as f64;
+        let nearest = |pixel: usize| {
+            let at = (pixel as f64 + 0.5) * scale;
+            let position = match self.grid {
+                GridPlacement::Centres => (at * count as f64 / canvas.max(1) as f64).floor(),
+                GridPlacement::Corners => {
+                    ((at - 0.5) * (count as f64 - 1.0) / (canvas as f64 - 1.0).max(1.0)).round()
+                }
+            };
+            (position.max(0.0) as usize).min(count.saturating_sub(1))
+        };
+        (0..length).map(nearest).collect()
     }
 
     /// Places a label map on the canvas, with [`IGNORE`] outside the content.
@@ -252,6 +319,33 @@ mod tests {
         let label = crate::RowMap::new(48, 32, (0..48 * 32).map(|at| at / 48).collect());
         let label = preprocess.label(&label);
         assert_eq!((label.width, label.height, label.data[0], label.data[96 * 64 - 1]), (96, 64, 0, 31));
+    }
+
+    #[test]
+    fn a_thin_stroke_beside_the_middle_of_every_area_counts() {
+        let preprocess =
+            Preprocess { fit: Fit::Tight, grid: GridPlacement::Centres, ..Preprocess::imagenet(32) };
+        // Areas of 8 x 8 pixels: a line of two pixels along the upper edge of the second row of areas.
+        let mut strokes = crate::RowMap::new(32, 32, vec![IGNORE; 32 * 32]);
+        strokes.data[8 * 32..10 * 32].fill(5);
+        assert_eq!(preprocess.grid_label(&strokes, 4, 4).present(), [0u16; 0], "picked at the middle");
+        let labels = preprocess.grid_strokes(&strokes, 4, 4);
+        assert_eq!(labels.data[4..8], [5; 4]);
+        assert_eq!(labels.data.iter().filter(|&&label| label == 5).count(), 4);
+        // Where two strokes meet, more pixels win; a touch of another area does not count.
+        strokes.data[10 * 32..12 * 32].fill(7);
+        strokes.data[12 * 32..12 * 32 + 8].fill(7);
+        strokes.data[7 * 32] = 7;
+        assert_eq!(
+            preprocess.grid_strokes(&strokes, 4, 4).data[..8],
+            [IGNORE, IGNORE, IGNORE, IGNORE, 7, 5, 5, 5]
+        );
+        // A single dot is still seen.
+        let mut dot = crate::RowMap::new(32, 32, vec![IGNORE; 32 * 32]);
+        dot.data[33] = 9;
+        assert_eq!(preprocess.grid_strokes(&dot, 4, 4).data[0], 9);
+        let corners = Preprocess::imagenet(9);
+        assert_eq!(corners.nearest_positions(8, 8, 9, 3), [0, 0, 1, 1, 1, 1, 2, 2]);
     }
 
     #[test]

@@ -95,9 +95,19 @@ impl ScoreMap {
     /// Uses a grid that covers the canvas on which a picture of `width` x `height` was placed. Every pixel of the
     /// picture is looked up at its place on the canvas.
     pub fn on_canvas(grid: ScoreGrid, preprocess: &Preprocess, width: usize, height: usize) -> Self {
+        Self::on_canvas_at(grid, preprocess, (width, height), (width, height))
+    }
+
+    /// The same for the pixels of a smaller or larger copy of the picture, `to` wide and high.
+    pub fn on_canvas_at(
+        grid: ScoreGrid,
+        preprocess: &Preprocess,
+        (width, height): (usize, usize),
+        to: (usize, usize),
+    ) -> Self {
         let (content, canvas) = (preprocess.content(width, height), preprocess.canvas_size(width, height));
-        let across = content_places(grid.width, preprocess.grid, canvas.0, content.0, width);
-        let down = content_places(grid.height, preprocess.grid, canvas.1, content.1, height);
+        let across = content_places(grid.width, preprocess.grid, canvas.0, content.0, to.0);
+        let down = content_places(grid.height, preprocess.grid, canvas.1, content.1, to.1);
         Self::one(grid, across, down)
     }
 
@@ -404,6 +414,15 @@ mod tests {
         for row in scores.chunks(16) {
             assert_close("row", row, &expected, 1e-5);
         }
+    }
+
+    #[test]
+    fn a_small_copy_is_looked_up_where_the_picture_lies() {
+        let preprocess = Preprocess::imagenet(9);
+        let scores = grid(1, 2, 2, &[0.0, 8.0, 0.0, 8.0]);
+        let small = rows(&ScoreMap::on_canvas_at(scores, &preprocess, (16, 16), (4, 4)));
+        assert_close("row", &small[..4], &[0.5, 2.5, 4.5, 6.5], 1e-5);
+        assert_eq!(small.len(), 16);
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl std::fmt::Display for Rgb {
 
 impl DataError {
     /// The error of reading `path`. A file that does not exist gives another error than one that cannot be read.
-    pub(crate) fn reading(path: &Path, source: std::io::Error) -> Self {
+    pub fn reading(path: &Path, source: std::io::Error) -> Self {
         match source.kind() {
             std::io::ErrorKind::NotFound => Self::missing(path),
             _ => Self::Read { path: path.to_path_buf(), source },

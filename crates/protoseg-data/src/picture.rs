@@ -72,8 +72,12 @@ pub fn encode_jpeg(image: &Image) -> Result<Vec<u8>, DataError> {
 
 /// The size of a picture as [`read_image`] would return it, from its header.
 pub fn image_size(path: &Path) -> Result<Size, DataError> {
-    let bytes = files::read_bytes(path)?;
-    let (mut decoder, _) = open(&bytes, path)?;
+    size_in(&files::read_bytes(path)?, path)
+}
+
+/// The same for a picture that is already in memory; `path` is for errors.
+pub fn size_in(bytes: &[u8], path: &Path) -> Result<Size, DataError> {
+    let (mut decoder, _) = open(bytes, path)?;
     let (width, height) = decoder.dimensions();
     let orientation = decoder.orientation().map_err(|error| decoding(path, error))?;
     Ok(oriented(Size(width as usize, height as usize), orientation))
@@ -83,6 +87,13 @@ pub fn image_size(path: &Path) -> Result<Size, DataError> {
 pub fn has_alpha(path: &Path) -> bool {
     let Ok(bytes) = files::read_bytes(path) else { return false };
     open(&bytes, path).is_ok_and(|(decoder, _)| decoder.color_type().has_alpha())
+}
+
+/// Whether each pixel of a picture in memory is rather opaque than transparent; nothing if all are. `path` is for errors.
+pub fn opaque(bytes: &[u8], path: &Path) -> Result<Option<Vec<bool>>, DataError> {
+    let picture = decode_dynamic(bytes, path)?;
+    let is_opaque = |pixel: &image::Rgba<u8>| pixel[3] >= 128;
+    Ok(picture.color().has_alpha().then(|| picture.to_rgba8().pixels().map(is_opaque).collect()))
 }
 
 /// The size of a picture in its file, before the EXIF orientation turns it.

@@ -116,6 +116,11 @@ impl Support {
         self.is_weak
     }
 
+    /// Whether only a part of the class is labelled.
+    pub fn is_part(&self) -> bool {
+        self.is_part
+    }
+
     /// How its files were understood, where that could surprise.
     pub fn notes(&self) -> &[String] {
         &self.notes

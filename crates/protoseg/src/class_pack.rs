@@ -544,7 +544,7 @@ impl Shot {
     }
 
     /// Whether all it keeps can be compared with. The features of a model with damaged weights may be zero, or no numbers.
-    pub(crate) fn is_usable(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         let context = self.context.iter().map(|(_, pooled)| pooled);
         let groups = self.clusters.own.iter().chain(&self.clusters.rest);
         std::iter::once(&self.own).chain(context).chain(groups).all(|pooled| has_length(&pooled.sum))

@@ -66,6 +66,7 @@ pub mod prediction;
 pub mod recipes;
 pub mod register;
 pub mod report;
+pub mod rough;
 pub mod segmenter;
 mod tables;
 pub mod train;

@@ -199,6 +199,13 @@ impl Segmenter {
         }
     }
 
+    /// What the model makes of an image that it has seen ([`Self::see`]). The image is `size` wide and high; the answer
+    /// is for a copy of it that is `at` wide and high. At its own size it is the answer of [`Self::predict`].
+    pub fn predict_seen(&self, seen: &Seen, size: (usize, usize), at: (usize, usize)) -> Prediction {
+        let scores = ScoreMap::on_canvas_at(self.grid_of(seen), self.model.preprocess(), size, at);
+        Prediction::new(scores, Arc::clone(&self.palette), self.temperature)
+    }
+
     /// What its usage needs of the features (`[1, d, h, w]`).
     pub(crate) fn look(&self, features: Tensor<4>) -> Seen {
         self.usage.look(self.model.network(), features)

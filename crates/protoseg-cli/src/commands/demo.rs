@@ -128,6 +128,7 @@ fn teach(model: &Path, pack: &Path) -> Result<()> {
         force: false,
         add: false,
         refine: false,
+        clean_strokes: false,
         usage: Usage { method: MethodFlags::default(), device: "cpu".into() },
         json: false,
     })

@@ -49,6 +49,7 @@ pub fn run(args: &Register) -> Result<()> {
     let set = gather(args, &model)?;
     let (supports, check) = (Bar::new("supports"), Bar::new("check"));
     let registration = registration(args, &model)?.usage(usage).known(known(args)).refine(args.refine);
+    let registration = registration.clean_strokes(args.clean_strokes);
     let registered = registration.run(&model, &mut pack, &set, &|stage, done, total| match stage {
         RegisterStage::Looking => supports.show(done, total),
         RegisterStage::Checking => check.show(done, total),

@@ -108,7 +108,11 @@ fn crates_use_only_what_lies_below_them() {
         ("protoseg-scenes", &["protoseg-core"]),
         ("protoseg-data", &["protoseg-core", "protoseg-scenes"]),
         ("protoseg", &["protoseg-core", "protoseg-data", "protoseg-kernels"]),
-        ("protoseg-cli", &["protoseg-core", "protoseg-data", "protoseg-kernels", "protoseg"]),
+        ("protoseg-server", &["protoseg"]),
+        (
+            "protoseg-cli",
+            &["protoseg-core", "protoseg-data", "protoseg-kernels", "protoseg", "protoseg-server"],
+        ),
         // The command line is in the wheel, too.
         ("protoseg-python", &["protoseg", "protoseg-cli"]),
     ];

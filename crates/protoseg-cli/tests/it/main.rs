@@ -12,6 +12,7 @@ mod import;
 mod novel;
 mod predict;
 mod run;
+mod studio;
 mod supports;
 mod train;
 mod without_training;

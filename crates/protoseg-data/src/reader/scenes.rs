@@ -50,6 +50,11 @@ pub fn folds(table: &ClassTable) -> Result<Vec<Fold>, FoldError> {
     (0..N_FOLDS).map(|fold| Fold::new(table, fold, &novel_classes(fold).map(ClassId))).collect()
 }
 
+/// Scenes of a world of their own, at any size: the picture and its labels, by number.
+pub fn draw_scene(seed: u64, width: usize, height: usize, index: u64) -> (Image, IdMap) {
+    Scenes { seed, width, height }.draw(index)
+}
+
 impl ScenesDataset {
     fn scene(&self, index: usize) -> &(Image, IdMap) {
         self.drawn[index].get_or_init(|| self.draw(index))

@@ -39,6 +39,18 @@ pub enum Seen {
     Stages(StageMaps),
 }
 
+impl Seen {
+    /// Memory that it takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        let values = match self {
+            Self::Features(features) => features.dims().iter().product(),
+            Self::Prototypes(looked) => looked.values(),
+            Self::Stages(maps) => maps.values(),
+        };
+        size_of::<f32>() * values
+    }
+}
+
 /// What the pixels of an image are compared with.
 #[derive(Clone, Debug)]
 pub struct Rows {

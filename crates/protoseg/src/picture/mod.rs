@@ -10,9 +10,10 @@ mod support_sheet;
 pub(crate) mod svg;
 mod thumbnail;
 
+pub use colors::class_color;
 pub(crate) use overlay::{draw_legend, paste};
 pub use palette::{Palette, hex};
 pub use regions::{ClassRegion, CocoDocument};
 pub use sheet::name_sheet;
 pub use support_sheet::support_sheet;
-pub(crate) use thumbnail::thumbnail;
+pub use thumbnail::{thumbnail, thumbnail_size};

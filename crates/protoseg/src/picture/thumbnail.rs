@@ -4,13 +4,11 @@ use protoseg_core::Image;
 
 /// A picture whose longer side is at most `side`. Smaller pictures stay as they are. Each pixel is the mean of the area
 /// that it stands for.
-pub(crate) fn thumbnail(picture: &Image, side: usize) -> Image {
-    let longer = picture.width.max(picture.height);
-    if longer <= side {
+pub fn thumbnail(picture: &Image, side: usize) -> Image {
+    let (width, height) = thumbnail_size(picture.width, picture.height, side);
+    if (width, height) == (picture.width, picture.height) {
         return picture.clone();
     }
-    let fit = |length: usize| ((length * side + longer / 2) / longer).max(1);
-    let (width, height) = (fit(picture.width), fit(picture.height));
     let across = areas(picture.width, width);
     let mut data = Vec::with_capacity(3 * width * height);
     // One more than a row has: pixels are read four numbers at a time, as vectors have them.
@@ -30,6 +28,16 @@ pub(crate) fn thumbnail(picture: &Image, side: usize) -> Image {
         }
     }
     Image::new(width, height, data)
+}
+
+/// Width and height of a [`thumbnail`] of a picture of this size.
+pub fn thumbnail_size(width: usize, height: usize, side: usize) -> (usize, usize) {
+    let longer = width.max(height);
+    if longer <= side {
+        return (width, height);
+    }
+    let fit = |length: usize| ((length * side + longer / 2) / longer).max(1);
+    (fit(width), fit(height))
 }
 
 /// For each of `to` pixels, the first of the `from` pixels that it covers, and the share of each in it.

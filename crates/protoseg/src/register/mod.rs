@@ -6,7 +6,7 @@ mod report;
 mod supports;
 
 use burn::tensor::Tensor;
-use protoseg_core::{ClassError, Classes, RowMap, SUPPORT_ROW};
+use protoseg_core::{ClassError, Classes, IGNORE, RowMap, SUPPORT_ROW};
 use protoseg_data::{DataError, Support, fit_image};
 use rayon::prelude::*;
 
@@ -23,6 +23,7 @@ use crate::{
     class_pack::{ClassPack, PackClass, PackError, Shot},
     method::{Rows, Usage, support_sums::SupportSums},
     model::{Model, ModelError},
+    rough::{Hint, clean_mask},
 };
 
 /// A classifier of base and novel classes, ready for any image.
@@ -125,6 +126,7 @@ pub struct Registration {
     known: KnownClass,
     rest: Rest,
     refine: bool,
+    clean_strokes: bool,
 }
 
 /// What happens to a class that is already in the pack.
@@ -194,7 +196,13 @@ impl Registration {
         let classes = model.classes();
         let is_taught = classes.has_background() && classes.n_base() == 1;
         let rest = if is_taught { Rest::Background } else { Rest::Ignore };
-        Ok(Self { usage: model.usage()?, known: KnownClass::Refuse, rest, refine: false })
+        Ok(Self {
+            usage: model.usage()?,
+            known: KnownClass::Refuse,
+            rest,
+            refine: false,
+            clean_strokes: false,
+        })
     }
 
     /// With unlabelled pixels of supports as background, or unknown. Without a background in the model they stay unknown.
@@ -213,6 +221,13 @@ impl Registration {
     #[must_use]
     pub fn refine(self, refine: bool) -> Self {
         Self { refine, ..self }
+    }
+
+    /// Whether the thing under a scribble is found first ([`crate::rough`]), so that all of it is learned from. The rest
+    /// of the image stays unknown: there may be more of the class.
+    #[must_use]
+    pub fn clean_strokes(self, clean_strokes: bool) -> Self {
+        Self { clean_strokes, ..self }
     }
 
     /// Decides what happens to classes that are already in the pack.
@@ -344,9 +359,15 @@ impl Registration {
     ) -> Result<SeenSupport, RegisterError> {
         let (image, preprocess) = (support.image(), model.preprocess());
         let content = preprocess.content(image.width, image.height);
-        let labels = preprocess.label(support.labels());
         let features = model.features(image);
-        let sums = model.remember(features.clone(), support.labels(), SUPPORT_ROW, &self.usage);
+        let cleaned =
+            (self.clean_strokes && support.is_part()).then(|| cleaned(model, features.clone(), support));
+        let all = cleaned.as_ref().unwrap_or(support.labels());
+        let labels = preprocess.label(all);
+        let sums = match support.is_part() {
+            true => model.remember_strokes(features.clone(), all, SUPPORT_ROW, &self.usage),
+            false => model.remember(features.clone(), all, SUPPORT_ROW, &self.usage),
+        };
         let shot =
             Shot::new(support.name(), support.pixels(), sums).ok_or_else(|| RegisterError::TooSmall {
                 support: support.name().to_string(),
@@ -359,6 +380,22 @@ impl Registration {
         let picture = with_picture.then(|| fit_image(image.clone(), PICTURE));
         Ok(SeenSupport { features, labels, content, picture, shot, is_weak: support.is_weak() })
     }
+}
+
+/// The labels of a scribbled support with the whole thing under its scribbles.
+fn cleaned(model: &Model, features: Tensor<4>, support: &Support) -> RowMap {
+    let hint = |label: &u16| match *label {
+        SUPPORT_ROW => Hint::Thing,
+        IGNORE => Hint::Unknown,
+        _ => Hint::Rest,
+    };
+    let mut labels = support.labels().clone();
+    let hints: Vec<Hint> = labels.data.iter().map(hint).collect();
+    let mask = clean_mask(support.image(), model, features, &hints);
+    // What was labelled as something else stays that.
+    let open = labels.data.iter_mut().zip(mask).filter(|(label, is_thing)| *is_thing && **label == IGNORE);
+    open.for_each(|(label, _)| *label = SUPPORT_ROW);
+    labels
 }
 
 fn threads() -> usize {
@@ -385,6 +422,19 @@ impl Model {
         let [.., height, width] = features.dims();
         let preprocess = self.preprocess();
         let labels = preprocess.grid_label(labels, width, height);
+        usage.remember(self.network(), features, &labels, own, self.classes().n_base())
+    }
+
+    /// The same for a support of which only strokes are labelled ([`protoseg_core::Preprocess::grid_strokes`]).
+    pub fn remember_strokes(
+        &self,
+        features: Tensor<4>,
+        labels: &RowMap,
+        own: u16,
+        usage: &Usage,
+    ) -> SupportSums {
+        let [.., height, width] = features.dims();
+        let labels = self.preprocess().grid_strokes(labels, width, height);
         usage.remember(self.network(), features, &labels, own, self.classes().n_base())
     }
 

@@ -521,6 +521,10 @@ impl StageMaps {
     pub(crate) fn new(maps: &[(&[f32], [usize; 3])]) -> Self {
         Self(maps.iter().map(|(map, shape)| (map.to_vec(), *shape)).collect())
     }
+
+    pub(super) fn values(&self) -> usize {
+        self.0.iter().map(|(map, _)| map.len()).sum()
+    }
 }
 
 /// What every classifier of one usage needs of an image.
@@ -532,6 +536,13 @@ pub struct Looked {
     pixels: Option<Vec<f32>>,
     /// The head's features, if it takes part.
     head: Option<Tensor<4>>,
+}
+
+impl Looked {
+    pub(super) fn values(&self) -> usize {
+        let head = self.head.as_ref().map_or(0, |head| head.dims().iter().product());
+        self.pixels.as_ref().map_or(0, Vec::len) + head
+    }
 }
 
 /// Scores `[batch, classes, h, w]`: `scale` times the cosine with the class's best row.

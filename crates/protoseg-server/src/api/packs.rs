@@ -1,0 +1,239 @@
+//! The packs of a server: files of one folder, each with its classifier, known by name.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+};
+
+use protoseg::{
+    ClassPack, Model, Segmenter, Support,
+    class_pack::PackError,
+    data::create_dir,
+    method::Usage,
+    register::{ClassReport, KnownClass, RegisterError, Registration, SupportSet},
+};
+
+use crate::{
+    error::{Answer, Failure},
+    limits,
+};
+
+/// All packs of a server.
+pub struct Packs {
+    model: Model,
+    usage: Usage,
+    folder: PathBuf,
+    packs: RwLock<BTreeMap<String, Arc<Pack>>>,
+    /// Changes, one after the other.
+    changes: Mutex<()>,
+}
+
+/// A pack with its classifier.
+pub struct Pack {
+    pub pack: ClassPack,
+    pub segmenter: Segmenter,
+    /// Follows from what it holds: another one after each change.
+    pub version: String,
+}
+
+/// Packs that cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PacksError {
+    /// One of them.
+    #[error("cannot use pack `{}`: {source}", path.display())]
+    Pack {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: RegisterError,
+    },
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] protoseg::data::DataError),
+    /// The model cannot be taught.
+    #[error(transparent)]
+    Model(#[from] protoseg::model::ModelError),
+}
+
+impl Packs {
+    /// All packs of a folder, which is made if it is not there.
+    pub fn open(model: Model, folder: &Path) -> Result<Self, PacksError> {
+        create_dir(folder)?;
+        let usage = model.usage()?;
+        let packs = Self {
+            model,
+            usage,
+            folder: folder.to_path_buf(),
+            packs: RwLock::default(),
+            changes: Mutex::default(),
+        };
+        let reading = |source| protoseg::data::DataError::reading(folder, source);
+        for entry in std::fs::read_dir(folder).map_err(reading)? {
+            let path = entry.map_err(reading)?.path();
+            let name = path.file_stem().and_then(|stem| stem.to_str()).filter(|name| is_name(name));
+            let (Some(name), Some("pack")) = (name, path.extension().and_then(|ending| ending.to_str()))
+            else {
+                continue;
+            };
+            let wrong = |source: RegisterError| PacksError::Pack { path: path.clone(), source };
+            let pack = ClassPack::load(&path).map_err(|error| wrong(error.into()))?;
+            let pack = packs.classify(pack).map_err(wrong)?;
+            packs.put(name, pack);
+        }
+        Ok(packs)
+    }
+
+    fn put(&self, name: &str, pack: Pack) -> Arc<Pack> {
+        let pack = Arc::new(pack);
+        let mut packs = self.packs.write().unwrap_or_else(PoisonError::into_inner);
+        packs.insert(name.to_string(), Arc::clone(&pack));
+        pack
+    }
+
+    fn classify(&self, pack: ClassPack) -> Result<Pack, RegisterError> {
+        let segmenter = Segmenter::builder(&self.model).pack(&pack).usage(self.usage.clone()).build()?;
+        let bytes = pack.to_bytes()?;
+        let version = format!("protoseg-{}", &blake3::hash(&bytes).to_hex()[..12]);
+        Ok(Pack { pack, segmenter, version })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Names and packs.
+    pub fn all(&self) -> Vec<(String, Arc<Pack>)> {
+        let packs = self.packs.read().unwrap_or_else(PoisonError::into_inner);
+        packs.iter().map(|(name, pack)| (name.clone(), Arc::clone(pack))).collect()
+    }
+
+    /// The pack of a name.
+    pub fn get(&self, name: &str) -> Answer<Arc<Pack>> {
+        let packs = self.packs.read().unwrap_or_else(PoisonError::into_inner);
+        packs.get(name).cloned().ok_or_else(|| {
+            Failure::missing(format!("there is no pack `{}`", name.escape_debug()))
+                .hint("register a class in it first")
+        })
+    }
+
+    /// The pack of a name, or an empty one.
+    pub fn get_or_empty(&self, name: &str) -> Answer<Arc<Pack>> {
+        match self.get(name) {
+            Err(_) if is_name(name) => {
+                let pack = self.classify(ClassPack::new(&self.model)).map_err(of_register)?;
+                Ok(Arc::new(pack))
+            }
+            pack => pack,
+        }
+    }
+
+    /// Changes a pack, or makes it, and writes its file.
+    pub fn change<T>(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut ClassPack) -> Answer<T>,
+    ) -> Answer<(Arc<Pack>, T)> {
+        if !is_name(name) {
+            return Err(Failure::unfit("a pack's name has 1 to 64 letters, digits, `-`, `_` or `.`"));
+        }
+        let _change: MutexGuard<'_, ()> = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.get(name).ok();
+        if before.is_none() && self.all().len() >= limits::PACKS {
+            return Err(Failure::conflict(format!("a server has at most {} packs", limits::PACKS)));
+        }
+        let mut pack = before.map_or_else(|| ClassPack::new(&self.model), |before| before.pack.clone());
+        let answer = change(&mut pack)?;
+        let pack = self.classify(pack).map_err(of_register)?;
+        let path = self.folder.join(format!("{name}.pack"));
+        let saved = ClassPack::lock(&path, |_| ()).and_then(|_lock| pack.pack.save(&path));
+        saved.map_err(|error| Failure::internal(error.to_string()))?;
+        Ok((self.put(name, pack), answer))
+    }
+
+    /// Teaches a class from one support. What the same image taught of it before is replaced; with `replace`, all of it.
+    pub fn register(
+        &self,
+        name: &str,
+        class: &str,
+        support: Support,
+        replace: bool,
+    ) -> Answer<(Arc<Pack>, ClassReport)> {
+        self.change(name, |pack| {
+            forget(pack, class, support.name()).map_err(|error| Failure::internal(error.to_string()))?;
+            let mut set = SupportSet::new();
+            set.add(class, [support]).map_err(of_register)?;
+            let known = if replace { KnownClass::Replace } else { KnownClass::Extend };
+            let registration =
+                Registration::new(&self.model).map_err(|error| Failure::internal(error.to_string()))?;
+            let registration = registration.known(known).refine(true);
+            let reports = registration.run(&self.model, pack, &set, &|_, _, _| ()).map_err(of_register)?;
+            reports.into_iter().next().ok_or_else(|| Failure::internal("nothing was registered"))
+        })
+    }
+
+    /// Takes a class out.
+    pub fn remove(&self, name: &str, class: &str) -> Answer<Arc<Pack>> {
+        self.get(name)?;
+        let (pack, ()) = self.change(name, |pack| {
+            pack.remove(class).map(drop).map_err(|error| Failure::missing(error.to_string()))
+        })?;
+        Ok(pack)
+    }
+}
+
+/// Takes out what one image taught of a class.
+fn forget(pack: &mut ClassPack, class: &str, image: &str) -> Result<(), PackError> {
+    if !pack.has(class) {
+        return Ok(());
+    }
+    let mut own = pack.remove(class)?;
+    own.shots.retain(|shot| shot.image != image);
+    if own.shots.is_empty() { Ok(()) } else { pack.add(own) }
+}
+
+pub fn of_register(error: RegisterError) -> Failure {
+    Failure::unfit(error.to_string())
+}
+
+/// Whether a name can be that of a pack: a plain file name.
+fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=64).contains(&name.len()) && !name.starts_with('.') && name.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use protoseg::Image;
+
+    use super::*;
+
+    fn support(name: &str, seed: usize) -> Support {
+        let pixel = |at: usize| ((at * (7 + seed)) % 251) as u8;
+        let image = Image::new(96, 64, (0..96 * 64 * 3).map(pixel).collect());
+        let mask: Vec<bool> = (0..96 * 64).map(|at| at % 96 > 40).collect();
+        Support::from_mask(name, image, &mask).unwrap()
+    }
+
+    #[test]
+    fn a_change_is_on_the_disk_and_has_a_version_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let packs = Packs::open(Model::builtin(), folder.path()).unwrap();
+        let (first, report) = packs.register("pond", "duck", support("a", 1), false).unwrap();
+        assert_eq!((report.shots, first.pack.classes().len()), (1, 1));
+        let (second, report) = packs.register("pond", "duck", support("b", 2), false).unwrap();
+        assert_eq!(report.shots, 2);
+        assert_ne!(first.version, second.version);
+        let (again, report) = packs.register("pond", "duck", support("b", 2), false).unwrap();
+        assert_eq!((report.shots, &again.version), (2, &second.version), "the same image counts once");
+        let opened = Packs::open(Model::builtin(), folder.path()).unwrap();
+        assert_eq!(opened.get("pond").unwrap().version, again.version);
+        assert_eq!(packs.remove("pond", "swan").err().map(|error| error.status().as_u16()), Some(404));
+        assert!(packs.remove("pond", "duck").unwrap().pack.classes().is_empty());
+        for wrong in ["../evil", "", ".hidden", "a/b", "a b"] {
+            assert!(packs.register(wrong, "duck", support("a", 1), false).is_err(), "{wrong}");
+        }
+    }
+}
