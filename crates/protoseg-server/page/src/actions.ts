@@ -6,7 +6,7 @@ import * as labels from "./labels";
 import { strokeAnswered, strokeEnded } from "./measure";
 import { holdPictures, releasePictures } from "./pictures";
 import { notice, problem, report, say, whileSaving } from "./status";
-import { classes, classOf, currentPhoto, emit, paintedClasses, setSetting, state } from "./store";
+import { classes, classOf, currentPhoto, emit, paintedClasses, setSetting, showRevisions, state } from "./store";
 import type { ClassInfo, Photo, Stroke, View } from "./types";
 import { words } from "./words";
 
@@ -83,6 +83,7 @@ export function loadPhotosSoon(delay = 1500): void {
 export async function follow(revision: number, labelsChange: boolean): Promise<void> {
   state.revision = Math.max(state.revision, revision);
   if (labelsChange) state.changeRevision = Math.max(state.changeRevision, revision);
+  showRevisions();
   // With more strokes on their way, only the last one's labels are worth fetching.
   if (pending.some((item) => item.revision === null)) return;
   await labels.refreshHand();

@@ -1,8 +1,8 @@
-// Small pictures for the docs: a screenshot with at most 256 colours, chosen by median cut.
+// Small pictures for the docs: a screenshot with a palette of few colours, chosen by median cut.
 import { deflateSync } from "node:zlib";
 import { chunk, readPng } from "../mock/png.mjs";
 
-export function smallPng(file) {
+export function smallPng(file, colours = 256) {
   const { width, height, rgb } = readPng(file);
   const counts = new Map();
   const key = (i) => ((rgb[i] >> 2) << 12) | ((rgb[i + 1] >> 2) << 6) | (rgb[i + 2] >> 2);
@@ -11,7 +11,7 @@ export function smallPng(file) {
   const spread = (box) => [0, 1, 2].map((k) => Math.max(...box.map(({ c }) => c[k])) - Math.min(...box.map(({ c }) => c[k])));
   const weight = (box) => Math.max(...spread(box)) * Math.sqrt(box.reduce((sum, { n }) => sum + n, 0));
   const scored = boxes.map((box) => ({ box, score: box.length > 1 ? weight(box) : 0 }));
-  while (scored.length < 256) {
+  while (scored.length < colours) {
     scored.sort((a, b) => b.score - a.score);
     const top = scored[0];
     if (top.score === 0) break;
