@@ -25,7 +25,7 @@ pub const POINTS: usize = 20_000;
 /// Radius of a brush, in pixels.
 pub const RADIUS: f64 = 4096.0;
 /// Pixels that are looked at while a stroke is drawn.
-pub const DRAWN: f64 = 4e8;
+pub const DRAWN: f64 = 2e8;
 /// Steps that can be undone.
 pub const STEPS: usize = 200;
 /// Connections at a time. A page uses 6 or 7.

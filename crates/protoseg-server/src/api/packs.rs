@@ -47,7 +47,7 @@ pub enum PacksError {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        source: RegisterError,
+        source: Box<RegisterError>,
     },
     /// The folder.
     #[error(transparent)]
@@ -77,7 +77,8 @@ impl Packs {
             else {
                 continue;
             };
-            let wrong = |source: RegisterError| PacksError::Pack { path: path.clone(), source };
+            let wrong =
+                |source: RegisterError| PacksError::Pack { path: path.clone(), source: Box::new(source) };
             let pack = ClassPack::load(&path).map_err(|error| wrong(error.into()))?;
             let pack = packs.classify(pack).map_err(wrong)?;
             packs.put(name, pack);

@@ -25,7 +25,7 @@ pub struct Check {
     pub photo: u32,
     /// IoU on painted pixels, from 0 to 1; none if no other photo teaches the class.
     pub iou: Option<f64>,
-    /// Classes that painted pixels of this one are taken for, most first.
+    /// Classes that painted pixels of this one are taken for, most first; 0 is everything else.
     pub confused_with: Vec<Confused>,
 }
 
@@ -132,7 +132,7 @@ pub fn check(taught: &Taught, seen: &Seen, paint: &Paint, class: u8, photo: u32,
         }
     }
     let share = |class: usize| taken[class] as f64 / own.max(1) as f64;
-    let others = (1..254usize).filter(|other| *other != usize::from(class) && share(*other) >= LEAST_SHARE);
+    let others = (0..254usize).filter(|other| *other != usize::from(class) && share(*other) >= LEAST_SHARE);
     let mut confused: Vec<Confused> =
         others.map(|class| Confused { class: class as u8, share: share(class) }).collect();
     confused.sort_by(|a, b| b.share.total_cmp(&a.share));

@@ -1,10 +1,9 @@
 //! A server in a thread, and requests as bytes.
 
 use std::{
-    fs,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -224,9 +223,4 @@ pub fn write_photos(folder: &Path, scenes: &[(Image, IdMap)]) {
 pub fn mask_png(labels: &IdMap, id: u16) -> Vec<u8> {
     let values: Vec<u8> = labels.data.iter().map(|&label| if label == id { 255 } else { 0 }).collect();
     protoseg::data::mask::encode_values_png(labels.width, labels.height, &values)
-}
-
-/// The bytes of a file.
-pub fn read(path: PathBuf) -> Vec<u8> {
-    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

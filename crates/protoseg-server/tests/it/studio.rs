@@ -79,7 +79,7 @@ fn strokes_teach_and_undo_takes_back_and_a_restart_finds_it_all() {
     assert_eq!(house.post("/api/photos/4/strokes", &not).status, 200);
     let negative = house.labels(4, 128);
     assert!(negative.count(class as u8) < after.count(class as u8), "a negative stroke takes pixels away");
-    assert_eq!(Labels::read(&house.get("/api/photos/4/painted?side=160").body).count(254) > 50, true);
+    assert!(Labels::read(&house.get("/api/photos/4/painted?side=160").body).count(254) > 50);
     let undone = house.post("/api/undo", &json!({})).json();
     assert_eq!(undone["photo"], 4);
     assert_eq!(house.labels(4, 128).ids, after.ids, "as before, to the last pixel");

@@ -5,7 +5,6 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 use burn::tensor::Tensor;
 
 use super::superpixels::Superpixels;
-use crate::model::Model;
 
 /// One vector per superpixel. Squares of distances count colours and features about the same.
 pub struct Points {
@@ -14,7 +13,7 @@ pub struct Points {
 }
 
 /// How much a distance in Oklab counts. Neighbouring colours of one thing are 0.05 apart.
-const COLOR: f32 = 5.0;
+const COLOR: f32 = 10.0;
 /// How much a distance between features of unit length counts.
 const FEATURE: f32 = 1.0;
 /// Looks that a thing has, and that the rest has.
@@ -23,25 +22,14 @@ const LOOKS: usize = 6;
 const ROUNDS: usize = 4;
 
 impl Points {
-    pub fn new(
-        groups: &Superpixels,
-        model: &Model,
-        features: Tensor<4>,
-        (width, height): (usize, usize),
-        small: (usize, usize),
-    ) -> Self {
+    /// `at` are the positions of the features that the superpixels lie at.
+    pub fn new(groups: &Superpixels, features: Tensor<4>, at: &[usize]) -> Self {
         let [_, dim, rows, columns] = features.dims();
-        let preprocess = model.preprocess();
-        let (content, canvas) = (preprocess.content(width, height), preprocess.canvas_size(width, height));
-        let across = preprocess.nearest_positions(small.0, content.0, canvas.0, columns);
-        let down = preprocess.nearest_positions(small.1, content.1, canvas.1, rows);
         let seen: Vec<f32> = features.try_into_vec_as().expect("features are f32");
         let positions = rows * columns;
         let mut values = Vec::with_capacity(groups.count * (dim + 3));
-        for (color, place) in groups.colors.iter().zip(&groups.places) {
+        for (color, position) in groups.colors.iter().zip(at) {
             values.extend(color.map(|value| COLOR * value));
-            let (x, y) = ((place[0] as usize).min(small.0 - 1), (place[1] as usize).min(small.1 - 1));
-            let position = down[y] * columns + across[x];
             let vector = (0..dim).map(|channel| seen[channel * positions + position]);
             let length = vector.clone().map(|value| value * value).sum::<f32>().sqrt().max(1e-9);
             values.extend(vector.map(|value| FEATURE * value / length));
