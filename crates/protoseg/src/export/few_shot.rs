@@ -2,8 +2,7 @@
 //! queries and supports, masks on the grid of a map, convolutions of their own.
 //!
 //! The others are refused by name: RePRI and CWT fit a classifier to each episode by gradient steps, ASGNet clusters until
-//! nothing moves, CAPL keeps another answer where it finds nothing, SCL splits masks by its own first answer and weighs
-//! shots by others, HSNet votes with hard masks.
+//! nothing moves, CAPL keeps another answer where it finds nothing. SCL and HSNet could be graphs; they are not built.
 
 use burn::nn::conv::Conv2d;
 use protoseg_core::GridPlacement;
