@@ -100,22 +100,71 @@ def joined(folder, tensors, manifest, rng):
 
 
 def few_shot_model(folder, method, size):
-    """PANet on VGG-16, or the baseline of mining latent classes on ResNet-50."""
+    """PANet on VGG-16, or the baseline of mining latent classes, CANet or PFENet on ResNet-50."""
     path = folder / "model.safetensors"
-    encoder = {"panet": "vgg16", "mining": "resnet50"}[method]
+    encoder = "vgg16" if method == "panet" else "resnet50"
     protoseg("bench", "model", "--arch", f"none-{encoder}", "--size", size, "-o", path, "--force")
     tensors, manifest = read(path)
     shake(tensors, np.random.default_rng(7))
     if method == "mining":
         manifest["network"]["encoder"].update(layers=3, late_dilation=True)
         manifest["network"]["dim"] = 1024
+    if method == "canet":
+        manifest["network"]["encoder"].update(layers=3, stride_on="first-1x1")
+        manifest["network"]["dim"] = 1024
     manifest["method"] = {"name": method}
     manifest["classes"] = [{"name": "background", "role": "background"}]
     keep = {name: values for name, values in tensors.items() if name.startswith("encoder.")}
-    if method == "mining":
+    if method in ["mining", "canet"]:
         keep = {name: values for name, values in keep.items() if not name.startswith("encoder.layer4.")}
+    rng = np.random.default_rng(9)
+    for name, shape in decoder_shapes(method).items():
+        # Scores of the size of trained ones.
+        scale = 0.0 if name.endswith("bias") else (2 / np.prod(shape[1:])) ** 0.5 * (0.01 if ".out." in name else 1.0)
+        keep[name] = (scale * rng.standard_normal(shape)).astype(np.float32)
+    if method == "pfenet":
+        # Between what the two scores are without it, so that both classes win somewhere.
+        keep["fem.cls.out.bias"] = np.array([0, 20], np.float32)
     write(path, keep, manifest)
     return path
+
+
+def decoder_shapes(method):
+    """Tensors that CANet and PFENet add to their encoder."""
+    shapes = {}
+
+    def conv(name, to, of, kernel, bias):
+        shapes[f"{name}.weight"] = (to, of, kernel, kernel)
+        if bias:
+            shapes[f"{name}.bias"] = (to,)
+
+    if method == "canet":
+        conv("feature.conv", 256, 1536, 3, True)
+        conv("comparison.compare", 256, 512, 3, True)
+        for block in [1, 2, 3]:
+            conv(f"comparison.residual{block}.first", 256, 258 if block == 1 else 256, 3, True)
+            conv(f"comparison.residual{block}.second", 256, 256, 3, True)
+        for branch in range(5):
+            conv(f"comparison.aspp.{branch}", 256, 256, 1 if branch < 2 else 3, True)
+        conv("comparison.fuse", 256, 1280, 1, True)
+        conv("comparison.out", 2, 256, 1, True)
+    if method == "pfenet":
+        conv("down_query.conv", 256, 1536, 1, False)
+        conv("down_supp.conv", 256, 1536, 1, False)
+        for grid in range(4):
+            conv(f"init_merge.{grid}", 256, 513, 1, False)
+            conv(f"fem.beta_conv.{grid}.first", 256, 256, 3, False)
+            conv(f"fem.beta_conv.{grid}.second", 256, 256, 3, False)
+            conv(f"fem.inner_cls.{grid}.conv", 256, 256, 3, False)
+            conv(f"fem.inner_cls.{grid}.out", 2, 256, 1, True)
+        for grid in range(3):
+            conv(f"fem.alpha_conv.{grid}", 256, 512, 1, False)
+        conv("fem.res1", 256, 1024, 1, False)
+        conv("fem.res2.first", 256, 256, 3, False)
+        conv("fem.res2.second", 256, 256, 3, False)
+        conv("fem.cls.conv", 256, 256, 3, False)
+        conv("fem.cls.out", 2, 256, 1, True)
+    return shapes
 
 
 def with_use(path, use):
@@ -223,7 +272,7 @@ def parity(args, folder):
                 model = random_model(folder, "fcn", "resnet10", args.size)
                 with_use(model, use)
                 wells.append(check(name, folder, model, *taught(folder, model), *flags))
-    for method in ["panet", "mining"]:
+    for method in ["panet", "mining", "canet", "pfenet"]:
         if want(f"few-shot {method}"):
             wells.append(check(f"few-shot {method}", folder, few_shot_model(folder, method, args.size)))
     if want("stages input"):

@@ -155,8 +155,7 @@ impl Lowering<'_> {
         self.builder.node("MaxPool", name, &[x], attributes)
     }
 
-    /// Means over `bins` x `bins` cells: windows of equal size where the sides can be divided, else one product per axis
-    /// with the share of each position in each cell.
+    /// Means over `bins` x `bins` cells.
     fn average_pool(
         &mut self,
         name: &str,
@@ -171,20 +170,7 @@ impl Lowering<'_> {
             return Err(ExportError::FreeCanvas { layer: name.to_string() });
         }
         let [height, width, _] = self.shapes[input];
-        if height.is_multiple_of(bins) && width.is_multiple_of(bins) {
-            let window = || Attribute::Ints(vec![(height / bins) as i64, (width / bins) as i64]);
-            let attributes = vec![
-                ("kernel_shape", window()),
-                ("pads", Attribute::Ints(vec![0; 4])),
-                ("strides", window()),
-            ];
-            return Ok(self.builder.node("AveragePool", name, &[x], attributes));
-        }
-        let rows = self.builder.floats(&format!("{name}.rows"), &[bins, height], &cells(height, bins));
-        let columns = transposed(&cells(width, bins), width);
-        let columns = self.builder.floats(&format!("{name}.columns"), &[width, bins], &columns);
-        let narrow = self.builder.binary("MatMul", &format!("{name}.across"), x, &columns);
-        Ok(self.builder.binary("MatMul", name, &rows, &narrow))
+        Ok(self.builder.average_pool(name, x, [height, width], [bins; 2]))
     }
 
     /// The map of one node at the size of another's.
@@ -226,37 +212,5 @@ impl Lowering<'_> {
         }
         let joined = self.builder.concat(name, &parts.iter().collect::<Vec<_>>(), 1);
         self.builder.unit(name, &joined, 1)
-    }
-}
-
-/// `[bins, side]`: the share of each position in the mean of each cell.
-fn cells(side: usize, bins: usize) -> Vec<f32> {
-    let mut shares = vec![0.0; bins * side];
-    for (cell, shares) in shares.chunks_exact_mut(side).enumerate() {
-        let range = cell * side / bins..((cell + 1) * side).div_ceil(bins);
-        let share = 1.0 / range.len() as f32;
-        shares[range].fill(share);
-    }
-    shares
-}
-
-fn transposed(rows: &[f32], columns: usize) -> Vec<f32> {
-    let count = rows.len() / columns;
-    (0..columns).flat_map(|column| (0..count).map(move |row| rows[row * columns + column])).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cells_of_a_line_overlap_where_it_cannot_be_divided() {
-        // Five positions in three cells: 0 and 1; 1 to 3; 3 and 4.
-        let third = 1.0 / 3.0;
-        let expected = [0.5, 0.5, 0.0, 0.0, 0.0, 0.0, third, third, third, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5];
-        assert_eq!(cells(5, 3), expected);
-        // More cells than positions: each sees the position that it lies on.
-        assert_eq!(cells(1, 2), [1.0, 1.0]);
-        assert_eq!(transposed(&cells(2, 2), 2), [1.0, 0.0, 0.0, 1.0]);
     }
 }

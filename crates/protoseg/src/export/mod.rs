@@ -10,18 +10,21 @@
 //! | nodes, constants and names | `builder`, `ops` |
 //! | encoder and decoder: a pass over the network's graph | `layers` |
 //! | CAPL, prototypes, the image prior | `scores` |
-//! | few-shot systems that compare means | `matching` |
+//! | few-shot systems: what they share, those that compare means, two with layers of their own | `few_shot`, `matching`, `canet`, `pfenet` |
 //! | what a file says of itself | `metadata` |
 //! | a picture and our answer to it | [`sample`] |
 //! | the same by another runtime, with the feature `onnx-check` | `check` |
 
 mod builder;
+mod canet;
 #[cfg(feature = "onnx-check")]
 pub mod check;
+mod few_shot;
 mod layers;
 mod matching;
 mod metadata;
 mod ops;
+mod pfenet;
 mod proto;
 pub mod sample;
 mod scores;
@@ -42,7 +45,7 @@ use crate::{
     segmenter::Segmenter,
     weights::{WeightsError, write_safetensors},
 };
-pub use matching::export_few_shot;
+pub use few_shot::export_few_shot;
 
 use builder::{Builder, Length};
 use ops::Size;
@@ -95,7 +98,7 @@ pub enum ExportError {
     /// A method that answers episodes in a way that no file can hold.
     #[error(
         "cannot export a model of `{method}`: how it answers an episode is not one plain graph\n\
-         hint: of the systems for episodes, `panet` and `mining` can be exported"
+         hint: of the systems for episodes, `panet`, `mining`, `canet` and `pfenet` can be exported"
     )]
     Episodic {
         /// The method.

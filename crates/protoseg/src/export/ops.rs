@@ -151,4 +151,61 @@ impl Builder {
         let centred = self.binary("Sub", &format!("{name}.centred"), &planes, &mean);
         self.binary("Div", &format!("{name}.normalised"), &centred, &std)
     }
+
+    /// Means over cells of a map: windows of equal size where the sides can be divided, else one product per axis with the
+    /// share of each position in each cell.
+    pub fn average_pool(
+        &mut self,
+        name: &str,
+        x: &Value,
+        [height, width]: [usize; 2],
+        [rows, columns]: [usize; 2],
+    ) -> Value {
+        if height.is_multiple_of(rows) && width.is_multiple_of(columns) {
+            let window = || Attribute::Ints(vec![(height / rows) as i64, (width / columns) as i64]);
+            let attributes = vec![
+                ("kernel_shape", window()),
+                ("pads", Attribute::Ints(vec![0; 4])),
+                ("strides", window()),
+            ];
+            return self.node("AveragePool", name, &[x], attributes);
+        }
+        let down = self.floats(&format!("{name}.rows"), &[rows, height], &cells(height, rows));
+        let across = transposed(&cells(width, columns), width);
+        let across = self.floats(&format!("{name}.columns"), &[width, columns], &across);
+        let narrow = self.binary("MatMul", &format!("{name}.across"), x, &across);
+        self.binary("MatMul", name, &down, &narrow)
+    }
+}
+
+/// `[bins, side]`: the share of each position in the mean of each cell.
+fn cells(side: usize, bins: usize) -> Vec<f32> {
+    let mut shares = vec![0.0; bins * side];
+    for (cell, shares) in shares.chunks_exact_mut(side).enumerate() {
+        let range = cell * side / bins..((cell + 1) * side).div_ceil(bins);
+        let share = 1.0 / range.len() as f32;
+        shares[range].fill(share);
+    }
+    shares
+}
+
+fn transposed(rows: &[f32], columns: usize) -> Vec<f32> {
+    let count = rows.len() / columns;
+    (0..columns).flat_map(|column| (0..count).map(move |row| rows[row * columns + column])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_of_a_line_overlap_where_it_cannot_be_divided() {
+        // Five positions in three cells: 0 and 1; 1 to 3; 3 and 4.
+        let third = 1.0 / 3.0;
+        let expected = [0.5, 0.5, 0.0, 0.0, 0.0, 0.0, third, third, third, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5];
+        assert_eq!(cells(5, 3), expected);
+        // More cells than positions: each sees the position that it lies on.
+        assert_eq!(cells(1, 2), [1.0, 1.0]);
+        assert_eq!(transposed(&cells(2, 2), 2), [1.0, 0.0, 0.0, 1.0]);
+    }
 }

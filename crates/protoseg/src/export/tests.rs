@@ -14,7 +14,9 @@ use crate::{
     encoder::{EncoderConfig, ResNetConfig},
     method::{
         Method,
+        canet::Canet,
         capl::{Ablation, Capl, Preset},
+        pfenet::Pfenet,
     },
     model::{Manifest, Training},
 };
@@ -180,6 +182,58 @@ fn whitened_rows_a_head_and_the_image_prior_are_in_the_graph() {
         assert_eq!(file.inputs().len(), n_inputs);
         assert_eq!(file.rows().len(), n_inputs - 1);
     }
+}
+
+/// A few-shot system on a tiny ResNet.
+fn few_shot(method: Method, layers: usize) -> Model {
+    let device = cpu();
+    device.seed(11);
+    let resnet = ResNetConfig { width: 0.125, layers, ..ResNetConfig::new(10) };
+    let network = NetworkConfig {
+        encoder: EncoderConfig::ResNet(resnet),
+        ..method.published_network(EncoderConfig::ResNet(ResNetConfig::new(10)))
+    };
+    let manifest = Manifest {
+        format: Manifest::FORMAT,
+        network,
+        classes: Classes::new(&["background"], &[]).unwrap(),
+        method,
+        preprocess: Preprocess::imagenet(SIZE),
+        training: Training::default(),
+    };
+    Model::random(manifest, &device).unwrap()
+}
+
+#[test]
+fn few_shot_systems_take_supports_and_share_weights_between_passes() {
+    let canet = |iterations| {
+        let method = Method::Canet(Canet { iterations, ..Canet::default() });
+        export_few_shot(&few_shot(method, 3)).unwrap()
+    };
+    let pfenet = |prior| {
+        let method = Method::Pfenet(Pfenet { prior, ..Pfenet::default() });
+        export_few_shot(&few_shot(method, 4)).unwrap()
+    };
+    for file in [canet(1), canet(5), pfenet(true), pfenet(false)] {
+        let expected = [
+            "image uint8 batch 65 65 3",
+            "support_images uint8 shots 65 65 3",
+            "support_masks uint8 shots 65 65",
+        ];
+        assert_eq!(shapes(&file.inputs()), expected);
+        assert_eq!(shapes(&file.outputs()), ["labels int32 batch 65 65", "scores float32 batch 2 65 65"]);
+        let graph = ModelProto::decode(&file.bytes()[..]).unwrap().graph.unwrap();
+        assert_sound(&graph, &HashSet::new());
+    }
+    let softmaxes =
+        |file: &OnnxFile| count(&ModelProto::decode(&file.bytes()[..]).unwrap().graph.unwrap(), "Softmax");
+    assert_eq!(
+        (softmaxes(&canet(1)), softmaxes(&canet(5))),
+        (0, 4),
+        "the history of every pass but the first"
+    );
+    let (one, five) = (canet(1).bytes().len(), canet(5).bytes().len());
+    assert!(five < one + one / 10, "{one} and {five} bytes");
 }
 
 #[test]

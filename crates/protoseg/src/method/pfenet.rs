@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// Added to the area under a mask.
-const TINY_AREA: f64 = 5e-4;
+pub(crate) const TINY_AREA: f64 = 5e-4;
 
 /// PFENet's settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use super::mask::{for_every_shot, mean_over_shots};
 
 /// Added to norms and to the range.
-const TINY: f64 = 1e-7;
+pub(crate) const TINY: f64 = 1e-7;
 
 /// The prior of one query for one support each: `[n, d, h, w]` and masked `[n, d, h', w']` -> `[n, 1, h, w]`.
 pub fn prior(queries: Tensor<4>, supports: Tensor<4>) -> Tensor<4> {

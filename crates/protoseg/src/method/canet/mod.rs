@@ -51,7 +51,7 @@ pub(super) use comparison::NAMES;
 pub use comparison::{Compared, Comparison, Feature, Residual};
 
 /// Added to the area under a mask.
-pub(super) const TINY_AREA: f64 = 5e-4;
+pub(crate) const TINY_AREA: f64 = 5e-4;
 
 /// CANet's settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
