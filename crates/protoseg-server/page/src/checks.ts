@@ -66,7 +66,7 @@ export class CheckPanel {
     const photo = state.byId.get(check.photo);
     const name = photo?.name ?? `${check.photo}`;
     const worst = [...check.confused_with].sort((a, b) => b.share - a.share).filter((other) => other.share >= 0.01).slice(0, 2);
-    const confusion = worst.length > 0 ? worst.map((other) => words.checks.taken(other.share, nameOf(other.class))).join(", ") : words.checks.well;
+    const confusion = worst.length > 0 ? worst.map((other) => words.checks.taken(other.share, nameOf(other.class))).join(", ") : (check.iou ?? 0) >= 0.8 ? words.checks.well : words.checks.missed;
     const fill = h("span", { class: "meter-fill" });
     fill.style.width = `${Math.round((check.iou ?? 0) * 100)}%`;
     fill.style.backgroundColor = item.color;

@@ -187,6 +187,7 @@ const en = {
     score: (name: string, score: number) => `${name}: overlap ${percent(score)}`,
     taken: (share: number, name: string) => `${percent(share)} taken for ${name}`,
     well: "well separated",
+    missed: "only partly found by what the others teach",
     overlap: "overlap",
     fold: (open: boolean) => (open ? "Show fewer" : "Show all"),
   },
