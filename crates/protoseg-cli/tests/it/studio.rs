@@ -98,7 +98,7 @@ fn a_killed_studio_loses_at_most_the_last_stroke_and_its_pack_gives_the_same_mas
     assert_eq!(status, 200);
     fs::write(folder.path("my.pack"), pack).unwrap();
     folder.done("predict --pack my.pack photos/scene-0002.png -o out --write index");
-    let mask = read_index_mask(&folder.path("out/scene-0002.png")).unwrap();
+    let mask = read_index_mask(&folder.path("out/index/scene-0002.png")).unwrap();
     let shown = loop {
         let (status, bytes) = studio.ask("GET", "/api/photos/2/labels?side=128", None);
         match status {
@@ -113,7 +113,7 @@ fn a_killed_studio_loses_at_most_the_last_stroke_and_its_pack_gives_the_same_mas
     let register = commands["commands"][0].as_str().unwrap().strip_prefix("protoseg ").unwrap().to_string();
     folder.done(&register.replace("studio.pack", "scripted.pack"));
     folder.done("predict --pack scripted.pack photos/scene-0002.png -o again --write index");
-    assert_eq!(read_index_mask(&folder.path("again/scene-0002.png")).unwrap(), mask);
+    assert_eq!(read_index_mask(&folder.path("again/index/scene-0002.png")).unwrap(), mask);
 }
 
 #[test]
