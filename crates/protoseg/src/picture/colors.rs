@@ -31,7 +31,7 @@ const VISIONS: [[[f64; 3]; 3]; 4] = [
     [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
 ];
 
-/// The colour of the class at this place. They repeat after [`COLORS`] classes.
+/// The colour of the class at this place. They repeat after 254 classes.
 pub fn class_color(place: usize) -> [u8; 3] {
     static ALL: LazyLock<Vec<[u8; 3]>> = LazyLock::new(choose);
     ALL[place % COLORS]
