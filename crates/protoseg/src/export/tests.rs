@@ -185,17 +185,13 @@ fn whitened_rows_a_head_and_the_image_prior_are_in_the_graph() {
 }
 
 /// A few-shot system on a tiny ResNet.
-fn few_shot(method: Method, layers: usize) -> Model {
+fn few_shot(method: Method) -> Model {
     let device = cpu();
     device.seed(11);
-    let resnet = ResNetConfig { width: 0.125, layers, ..ResNetConfig::new(10) };
-    let network = NetworkConfig {
-        encoder: EncoderConfig::ResNet(resnet),
-        ..method.published_network(EncoderConfig::ResNet(ResNetConfig::new(10)))
-    };
+    let resnet = ResNetConfig { width: 0.125, ..ResNetConfig::new(10) };
     let manifest = Manifest {
         format: Manifest::FORMAT,
-        network,
+        network: method.published_network(EncoderConfig::ResNet(resnet)),
         classes: Classes::new(&["background"], &[]).unwrap(),
         method,
         preprocess: Preprocess::imagenet(SIZE),
@@ -208,11 +204,11 @@ fn few_shot(method: Method, layers: usize) -> Model {
 fn few_shot_systems_take_supports_and_share_weights_between_passes() {
     let canet = |iterations| {
         let method = Method::Canet(Canet { iterations, ..Canet::default() });
-        export_few_shot(&few_shot(method, 3)).unwrap()
+        export_few_shot(&few_shot(method)).unwrap()
     };
     let pfenet = |prior| {
         let method = Method::Pfenet(Pfenet { prior, ..Pfenet::default() });
-        export_few_shot(&few_shot(method, 4)).unwrap()
+        export_few_shot(&few_shot(method)).unwrap()
     };
     for file in [canet(1), canet(5), pfenet(true), pfenet(false)] {
         let expected = [
