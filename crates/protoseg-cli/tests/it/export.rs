@@ -64,16 +64,19 @@ fn classes_may_be_an_input_with_rows_beside_the_file() {
 #[test]
 fn what_cannot_be_one_graph_is_refused_by_name() {
     let desk = Desk::new();
-    desk.save_system("pfenet");
-    let error = desk.refused("export pfenet.safetensors -o pfenet.onnx");
-    assert!(error.contains("`pfenet`") && error.contains("`panet` and `mining`"), "{error}");
-    assert!(!desk.path("pfenet.onnx").exists());
+    desk.save_system("asgnet");
+    let error = desk.refused("export asgnet.safetensors -o asgnet.onnx");
+    assert!(error.contains("`asgnet`") && error.contains("`canet` and `pfenet`"), "{error}");
+    assert!(!desk.path("asgnet.onnx").exists());
 
-    // A system that compares means is one.
-    let told = json(&desk.done("export model.safetensors -o panet.onnx --json"));
-    let names: Vec<&str> =
-        told["inputs"].as_array().unwrap().iter().map(|port| port["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["image", "support_images", "support_masks"]);
+    // A system that compares means is one, and so is one with plain layers of its own.
+    desk.save_system("pfenet");
+    for model in ["model", "pfenet"] {
+        let told = json(&desk.done(&format!("export {model}.safetensors -o {model}.onnx --json")));
+        let names: Vec<&str> =
+            told["inputs"].as_array().unwrap().iter().map(|port| port["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["image", "support_images", "support_masks"]);
+    }
     let error = desk.refused("export model.safetensors -o other.onnx --features");
     assert!(error.contains("leave --features out"), "{error}");
 }
