@@ -126,13 +126,13 @@ pub struct Listen {
     /// Port to listen on; 0 for any free one
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Address to listen on; others than loopback need --token and --allow-host
+    /// Address to listen on; any address but loopback needs --token and --allow-host
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub address: std::net::IpAddr,
     /// Name that the server may be called by, such as `studio.lan`; may be given several times
     #[arg(long, value_name = "NAME")]
     pub allow_host: Vec<String>,
-    /// Token that requests must show, at least 16 letters [default: a random one, printed at the start]
+    /// Token that requests must show, at least 16 characters [default: a random one, printed at the start]
     #[arg(long, value_name = "TOKEN", env = "PROTOSEG_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
 }
