@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         size: None,
         limit: limit.first().map(|limit| limit.parse()).transpose()?,
         part: None,
+        second_look: false,
     };
     let evaluated = evaluate(&model, &Benchmark::open(data, None)?, &plan, &|_, _| (), |_| ())?;
     for cell in evaluated.cells {

@@ -39,8 +39,9 @@ pub use raster::{ClassRows, FileIds, IGNORE, IdMap, Image, LabelMap, RowMap, SUP
 pub use reliability::{Reliability, ReliabilityGroup, ScoredPixels, decide};
 pub use remap::{NovelPixels, Remap, RemapError};
 pub use rules::{BaseUse, ImageStats, SupportUse};
-pub use score_map::{ScoreGrid, ScoreMap, Tiling, best};
+pub use score_map::{Look, ScoreGrid, ScoreMap, Tiling, best};
 pub use scores::{Protocol, Scores, Spread, UnknownProtocol};
+pub use suggest::closest;
 pub use support_draw::{
     ClassSupports, MIN_SUPPORT_PIXELS, SUPPORT_SEEDS, SupportDraw, SupportError, SupportList, draw_supports,
 };

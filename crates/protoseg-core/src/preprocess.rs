@@ -26,6 +26,17 @@ pub struct Preprocess {
     /// How the network's grid of features lies on the canvas.
     #[serde(default, skip_serializing_if = "GridPlacement::is_corners")]
     pub grid: GridPlacement,
+    /// What the sides of a tight canvas are multiples of.
+    #[serde(default = "tight_multiple", skip_serializing_if = "is_tight_multiple")]
+    pub multiple: usize,
+}
+
+fn tight_multiple() -> usize {
+    Preprocess::TIGHT_MULTIPLE
+}
+
+fn is_tight_multiple(multiple: &usize) -> bool {
+    *multiple == Preprocess::TIGHT_MULTIPLE
 }
 
 /// How a coarse grid of positions lies on a canvas of pixels.
@@ -56,7 +67,7 @@ pub enum Fit {
     /// They are stretched over the whole square.
     Squash,
     /// The canvas has their shape: the longer side becomes the canvas's `size`, or twice its own length if that is less,
-    /// and both are rounded to a multiple of [`Preprocess::TIGHT_MULTIPLE`]. No position of the network's grid lies beside
+    /// and both are rounded to a multiple of [`Preprocess::multiple`]. No position of the network's grid lies beside
     /// the picture, and none is computed.
     Tight,
 }
@@ -84,7 +95,7 @@ impl Preprocess {
     /// Sides of the content are rounded down to a multiple of this. A side that would vanish gets this length instead
     /// (or the canvas's, if that is smaller), so that even the thinnest picture is seen.
     pub const MULTIPLE: usize = 8;
-    /// Sides of a tight canvas are multiples of this, the largest stride of the encoders that use one.
+    /// Sides of a tight canvas are multiples of this unless an encoder says otherwise: the largest stride of most.
     pub const TIGHT_MULTIPLE: usize = 32;
     /// Small pictures are enlarged by at most this factor on a tight canvas: more shows nothing new.
     pub const TIGHT_ENLARGED: f64 = 2.0;
@@ -100,6 +111,7 @@ impl Preprocess {
             std: [58.395, 57.12, 57.375],
             fit: Fit::Letterbox,
             grid: GridPlacement::Corners,
+            multiple: Self::TIGHT_MULTIPLE,
         }
     }
 
@@ -109,9 +121,9 @@ impl Preprocess {
             Fit::Letterbox | Fit::Squash => (self.size, self.size),
             Fit::Tight => {
                 let ratio = (self.size as f64 / width.max(height).max(1) as f64).min(Self::TIGHT_ENLARGED);
-                let multiple = Self::TIGHT_MULTIPLE as f64;
+                let multiple = self.multiple.max(1) as f64;
                 let fit = |side: usize| (side as f64 * ratio / multiple).round().max(1.0) as usize;
-                (fit(width) * Self::TIGHT_MULTIPLE, fit(height) * Self::TIGHT_MULTIPLE)
+                (fit(width) * self.multiple, fit(height) * self.multiple)
             }
         }
     }

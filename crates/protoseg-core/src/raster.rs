@@ -35,6 +35,13 @@ impl Image {
         let rows = self.data.chunks_exact(3 * self.width.max(1)).skip(top).take(height);
         Self::new(width, height, rows.flat_map(|row| &row[3 * left..][..3 * width]).copied().collect())
     }
+
+    /// The picture with left and right exchanged.
+    pub fn mirrored(&self) -> Self {
+        let rows = self.data.chunks_exact(3 * self.width.max(1));
+        let data = rows.flat_map(|row| row.chunks_exact(3).rev().flatten()).copied().collect();
+        Self::new(self.width, self.height, data)
+    }
 }
 
 /// One label per pixel. `L` says what the numbers mean: [`IdMap`] holds the ids in a data set's files, [`RowMap`] the

@@ -33,6 +33,15 @@ struct Tile {
     down: Reach,
 }
 
+/// Scores of a whole picture on a canvas of its own.
+#[derive(Clone, Debug)]
+pub struct Look<'a> {
+    pub grid: ScoreGrid,
+    pub preprocess: &'a Preprocess,
+    /// Whether the picture was mirrored before it was placed on the canvas.
+    pub is_mirrored: bool,
+}
+
 /// The pixels that a tile covers along one axis.
 #[derive(Clone, Debug)]
 struct Reach {
@@ -124,6 +133,22 @@ impl ScoreMap {
             |places: Places| Reach { pixels: 0..places.len(), weights: vec![1.0; places.len()], places };
         let tile = Tile { grid, across: whole(across), down: whole(down) };
         Self { width, height, classes, tiles: vec![tile] }
+    }
+
+    /// The mean of several looks at a picture of `width` x `height`.
+    pub fn of_looks(looks: Vec<Look<'_>>, width: usize, height: usize) -> Self {
+        let classes = looks.first().map_or(0, |look| look.grid.classes);
+        let weight = 1.0 / looks.len().max(1) as f32;
+        let tiles = looks.into_iter().map(|look| {
+            let map = Self::on_canvas(look.grid, look.preprocess, width, height);
+            let mut tile = map.tiles.into_iter().next().expect("a grid is one tile");
+            tile.down.weights.fill(weight);
+            if look.is_mirrored {
+                tile.across.places.reverse();
+            }
+            tile
+        });
+        Self { width, height, classes, tiles: tiles.collect() }
     }
 
     /// Joins the tiles of a [`Tiling`]. Each tile has its own grid over its own canvas, and `grids` holds them row by
@@ -432,6 +457,23 @@ mod tests {
         let scores = rows(&ScoreMap::on_canvas(grid(1, 1, 2, &[1.5, 5.5]), &preprocess, 8, 1));
         let expected: Vec<f32> = (0..8).map(|x| (x as f32).clamp(1.5, 5.5)).collect();
         assert_close("row", &scores, &expected, 1e-5);
+    }
+
+    #[test]
+    fn looks_are_averaged_where_they_show_the_same() {
+        // Brighter from left to right, at two sizes; the mirrored one from right to left.
+        let (small, large) = (Preprocess::imagenet(8), Preprocess::imagenet(16));
+        let ramp = |side: usize, at: fn(f32) -> f32| {
+            let line: Vec<f32> = (0..side).map(|x| at(x as f32 / (side - 1) as f32)).collect();
+            grid(1, side, side, &line.repeat(side))
+        };
+        let first = Look { grid: ramp(8, |x| x), preprocess: &small, is_mirrored: false };
+        let again = |at| Look { grid: ramp(16, at), preprocess: &large, is_mirrored: true };
+        let one = rows(&ScoreMap::of_looks(vec![first.clone()], 8, 8));
+        let same = rows(&ScoreMap::of_looks(vec![first.clone(), again(|x| 1.0 - x)], 8, 8));
+        assert_close("a mirrored copy", &same, &one, 0.02);
+        let even = rows(&ScoreMap::of_looks(vec![first, again(|x| x)], 8, 8));
+        assert_close("one against the other", &even, &[0.5; 64], 0.02);
     }
 
     #[test]

@@ -1,17 +1,12 @@
 //! What someone may have meant by a name that does not exist.
 
-/// A known name that is close to `got`: one that contains it or is contained in it, or one that differs in a few
-/// characters. Otherwise all names if they are few, or an example. `what` says what the names are, in the plural.
+/// A known name that is close to `got`. Otherwise all names if they are few, or an example. `what` says what the names
+/// are, in the plural.
 pub(crate) fn suggest<S: AsRef<str>>(got: &str, known: &[S], what: &str) -> String {
     /// A list up to this length is shown whole.
     const FEW: usize = 24;
     let names = || known.iter().map(AsRef::as_ref);
-    let contains = names().find(|name| !got.is_empty() && (name.contains(got) || got.contains(name)));
-    let nearest = || {
-        let distances = names().map(|name| (distance(got, name), name));
-        distances.min_by_key(|(distance, _)| *distance).filter(|(distance, _)| *distance <= 1 + got.len() / 8)
-    };
-    match (contains.or_else(|| nearest().map(|(_, name)| name)), known.first()) {
+    match (closest(got, known), known.first()) {
         (Some(close), _) => format!("did you mean `{close}`?"),
         (None, Some(_)) if known.len() <= FEW && what != SAMPLES => {
             let all: Vec<String> = names().map(|name| format!("`{name}`")).collect();
@@ -20,6 +15,18 @@ pub(crate) fn suggest<S: AsRef<str>>(got: &str, known: &[S], what: &str) -> Stri
         (None, Some(first)) => format!("{what} are named like `{}`", first.as_ref()),
         (None, None) => format!("there are no {what}"),
     }
+}
+
+/// The known name that is close to `got`: one that contains it or is contained in it, or one that differs in a few
+/// characters.
+pub fn closest<'a, S: AsRef<str>>(got: &str, known: &'a [S]) -> Option<&'a str> {
+    let names = || known.iter().map(AsRef::as_ref);
+    let contains = names().find(|name| !got.is_empty() && (name.contains(got) || got.contains(name)));
+    let nearest = || {
+        let distances = names().map(|name| (distance(got, name), name));
+        distances.min_by_key(|(distance, _)| *distance).filter(|(distance, _)| *distance <= 1 + got.len() / 8)
+    };
+    contains.or_else(|| nearest().map(|(_, name)| name))
 }
 
 /// Of samples, one is enough to show how all are named.

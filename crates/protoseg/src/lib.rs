@@ -61,6 +61,7 @@ pub mod method;
 pub mod model;
 pub mod network;
 pub mod nn;
+mod once;
 pub mod picture;
 pub mod prediction;
 pub mod recipes;

@@ -9,7 +9,10 @@ use protoseg_core::{Classes, IGNORE, Image, RowMap, ScoreMap, best};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::picture::{ClassRegion, Palette, thumbnail};
+use crate::{
+    once::get_or_make,
+    picture::{ClassRegion, Palette, thumbnail},
+};
 
 /// Rows of pixels that a thread works on at a time.
 const BAND: usize = 32;
@@ -97,24 +100,22 @@ impl Prediction {
             // This pass decides which pixels keep their labels.
             self.confidence();
         }
-        if let Some(labels) = self.labels.get() {
-            return labels;
-        }
-        // Not inside `get_or_init`: while it waits for its bands, this thread may be handed other work that asks for
-        // the same labels.
-        let bands: Vec<Vec<u16>> = bands(0..self.height()).map(|rows| self.scores.labels_in(rows)).collect();
-        self.labels.get_or_init(|| RowMap::new(self.width(), self.height(), bands.concat()))
+        get_or_make(&self.labels, || {
+            let bands: Vec<Vec<u16>> =
+                bands(0..self.height()).map(|rows| self.scores.labels_in(rows)).collect();
+            RowMap::new(self.width(), self.height(), bands.concat())
+        })
     }
 
     /// The probability of the most probable class of every pixel, line by line.
     pub fn confidence(&self) -> &[f32] {
-        if let Some(confidence) = self.confidence.get() {
-            return confidence;
-        }
-        let (labels, confidence, _) = self.decide(|_, _, _: &mut [Vec<()>]| {});
-        // Labels that are already there are the same.
-        let _ = self.labels.set(labels);
-        self.confidence.get_or_init(|| confidence)
+        let confidence: &Vec<f32> = get_or_make(&self.confidence, || {
+            let (labels, confidence, _) = self.decide(|_, _, _: &mut [Vec<()>]| {});
+            // Labels that are already there are the same.
+            let _ = self.labels.set(labels);
+            confidence
+        });
+        confidence
     }
 
     /// The confidence as gray values, 255 for certainty.

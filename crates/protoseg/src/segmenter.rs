@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
-use protoseg_core::{Classes, GridPlacement, Image, ScoreGrid, ScoreMap, Tiling};
+use protoseg_core::{Classes, GridPlacement, Image, Look, ScoreGrid, ScoreMap, Tiling};
 use protoseg_data::{Progress, quiet};
 
 use crate::{
@@ -26,13 +26,18 @@ pub struct Segmenter {
     palette: Arc<Palette>,
     /// Share by which neighbouring tiles overlap; images are not cut into tiles without it.
     overlap: Option<f64>,
+    /// The model of the second look, if there is one ([`Model::for_second_look`]).
+    second: Option<Model>,
     /// What scores are divided by before the softmax.
     temperature: f64,
 }
 
-/// An image as the network takes it.
+/// An image as the network takes it, for every look at it; nothing for tiles.
 #[derive(Clone, Debug)]
-pub struct Prepared(Option<Tensor<4>>);
+pub struct Prepared(Vec<Tensor<4>>);
+
+/// What a usage has seen of an image in each look at it.
+pub(crate) struct Looks(Vec<Seen>);
 
 /// Makes a [`Segmenter`].
 #[derive(Clone, Debug)]
@@ -42,6 +47,7 @@ pub struct SegmenterBuilder<'a> {
     pack: Option<&'a ClassPack>,
     usage: Option<Usage>,
     overlap: Option<f64>,
+    looks_twice: bool,
 }
 
 impl<'a> SegmenterBuilder<'a> {
@@ -60,6 +66,12 @@ impl<'a> SegmenterBuilder<'a> {
         Self { overlap: Some(overlap.clamp(0.0, 0.5)), ..self }
     }
 
+    /// Looks at every image a second time, mirrored and on a canvas that is a third larger, and takes the mean of the
+    /// scores: somewhat better for about three times the work. Images that are cut into tiles are looked at once.
+    pub fn second_look(self, looks_twice: bool) -> Self {
+        Self { looks_twice, ..self }
+    }
+
     /// Forms the classifier. Fails if the pack is another model's.
     pub fn build(self) -> Result<Segmenter, RegisterError> {
         let usage = match self.usage {
@@ -76,21 +88,27 @@ impl<'a> SegmenterBuilder<'a> {
             }
             None => Segmenter::with_classifier(self.model, self.model.base_classifier(&usage), usage),
         };
-        Ok(Segmenter { overlap: self.overlap, ..segmenter })
+        let second = self.looks_twice.then(|| self.model.for_second_look()).transpose()?;
+        Ok(Segmenter { overlap: self.overlap, second, ..segmenter })
     }
 }
 
 impl Segmenter {
     /// A segmenter of the model's own classes, used as it was trained, unless the builder is told otherwise.
     pub fn builder(model: &Model) -> SegmenterBuilder<'_> {
-        SegmenterBuilder { model, pack: None, usage: None, overlap: None }
+        SegmenterBuilder { model, pack: None, usage: None, overlap: None, looks_twice: false }
     }
 
     /// With a classifier that is already there.
     pub fn with_classifier(model: &Model, classifier: Classifier, usage: Usage) -> Self {
         let palette = Arc::new(Palette::new(&classifier.classes));
         let temperature = model.calibration(&usage).map_or(1.0, |calibration| calibration.temperature);
-        Self { model: model.clone(), classifier, usage, palette, overlap: None, temperature }
+        Self { model: model.clone(), classifier, usage, palette, overlap: None, second: None, temperature }
+    }
+
+    /// The same with this model's second look ([`Model::for_second_look`]).
+    pub(crate) fn with_second(self, second: Option<Model>) -> Self {
+        Self { second, ..self }
     }
 
     /// What the model makes of an image.
@@ -101,7 +119,7 @@ impl Segmenter {
     /// Makes an image ready for the network. Another thread can do this while the network is busy.
     pub fn prepare(&self, image: &Image) -> Prepared {
         // Tiles are prepared one by one: all of them together would take too much memory.
-        Prepared(self.overlap.is_none().then(|| self.model.canvas(image)))
+        Prepared(if self.overlap.is_none() { self.canvases(image) } else { Vec::new() })
     }
 
     /// What the model makes of an image that is ready. `progress` is told after each tile how many of how many are
@@ -160,10 +178,9 @@ impl Segmenter {
     fn score_prepared(&self, image: &Image, prepared: Prepared, progress: Progress<'_>) -> ScoreMap {
         match self.overlap {
             None => {
-                let canvas = prepared.0.unwrap_or_else(|| self.model.canvas(image));
-                let grid = self.grid_of(&self.see(canvas));
+                let grids = self.grids(&self.see_each(prepared.0));
                 progress(1, 1);
-                ScoreMap::on_canvas(grid, self.model.preprocess(), image.width, image.height)
+                self.join(grids, image.width, image.height)
             }
             Some(overlap) => self.score_tiles(image, overlap, progress),
         }
@@ -192,11 +209,57 @@ impl Segmenter {
     /// What its usage needs of an image on the canvas, `[1, 3, height, width]`: computed once for all segmenters of the
     /// same usage.
     pub fn see(&self, canvas: Tensor<4>) -> Seen {
+        self.see_through(&self.model, canvas)
+    }
+
+    /// The same on the canvas of `model`, this one or that of the second look.
+    fn see_through(&self, model: &Model, canvas: Tensor<4>) -> Seen {
         let compares_stages = self.usage.compares_stages();
-        match compares_stages.then(|| self.model.stage_extractor(canvas.dims())).flatten() {
+        match compares_stages.then(|| model.stage_extractor(canvas.dims())).flatten() {
             Some(extractor) => Seen::Stages(extractor.look(canvas, StageMaps::new)),
-            None => self.look(self.model.canvas_features(canvas)),
+            None => self.look(model.canvas_features(canvas)),
         }
+    }
+
+    /// What its usage needs of an image, in every look at it.
+    pub(crate) fn looks(&self, image: &Image) -> Looks {
+        self.see_each(self.canvases(image))
+    }
+
+    /// The same of features that are there, one map for each look.
+    pub(crate) fn looks_of(&self, features: &[Tensor<4>]) -> Looks {
+        Looks(features.iter().map(|features| self.look(features.clone())).collect())
+    }
+
+    /// The models of its looks.
+    fn models(&self) -> impl Iterator<Item = &Model> {
+        std::iter::once(&self.model).chain(&self.second)
+    }
+
+    fn canvases(&self, image: &Image) -> Vec<Tensor<4>> {
+        let second = self.second.as_ref().map(|second| second.canvas(&image.mirrored()));
+        std::iter::once(self.model.canvas(image)).chain(second).collect()
+    }
+
+    fn see_each(&self, canvases: Vec<Tensor<4>>) -> Looks {
+        Looks(self.models().zip(canvases).map(|(model, canvas)| self.see_through(model, canvas)).collect())
+    }
+
+    /// Scores on the grid of every look.
+    pub(crate) fn grids(&self, looks: &Looks) -> Vec<ScoreGrid> {
+        let mut grids: Vec<ScoreGrid> = looks.0.iter().map(|seen| self.raw_grid(seen)).collect();
+        self.usage.finish(&mut grids);
+        grids
+    }
+
+    /// Scores of an image of this size, from those of its looks.
+    pub(crate) fn join(&self, grids: Vec<ScoreGrid>, width: usize, height: usize) -> ScoreMap {
+        let looks = grids.into_iter().zip(self.models()).enumerate().map(|(place, (grid, model))| Look {
+            grid,
+            preprocess: model.preprocess(),
+            is_mirrored: place > 0,
+        });
+        ScoreMap::of_looks(looks.collect(), width, height)
     }
 
     /// What the model makes of an image that it has seen ([`Self::see`]). The image is `size` wide and high; the answer

@@ -94,7 +94,7 @@ impl Cropper {
                 augment.apply_into(&draw, &image, &label, values, labels);
             }
             CropFit::Letterbox if rng.random_bool(augment.flip_p) => {
-                self.write_still(Fit::Letterbox, &mirrored(image), &label_mirrored(label), values, labels);
+                self.write_still(Fit::Letterbox, &image.mirrored(), &label_mirrored(label), values, labels);
             }
             CropFit::Letterbox => self.write_still(Fit::Letterbox, image, label, values, labels),
         }
@@ -137,12 +137,6 @@ fn upside_down(image: &Image) -> Image {
 fn label_upside_down<L>(label: &LabelMap<L>) -> LabelMap<L> {
     let rows = label.data.chunks_exact(label.width).rev();
     LabelMap::new(label.width, label.height, rows.flatten().copied().collect())
-}
-
-fn mirrored(image: &Image) -> Image {
-    let rows = image.data.chunks_exact(3 * image.width);
-    let data = rows.flat_map(|row| row.chunks_exact(3).rev().flatten()).copied().collect();
-    Image::new(image.width, image.height, data)
 }
 
 fn label_mirrored<L>(label: &LabelMap<L>) -> LabelMap<L> {

@@ -16,6 +16,7 @@ mod pool;
 mod stage_rows;
 mod stages;
 mod taps;
+mod tokens;
 mod transpose;
 mod windows;
 mod winograd;
@@ -27,6 +28,7 @@ pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
 pub use pool::{MaxPool, average_pool, cells, max_pool};
 pub use stage_rows::StageRows;
 pub use stages::join_stages;
+pub use tokens::{Rotations, attention, gated, gelu, layer_norm};
 pub use transpose::transpose;
 
 use crate::{Activation, ConvShape, Precision, winograd::grid::Grid};

@@ -81,6 +81,31 @@ impl Panels {
         panels
     }
 
+    /// A matrix whose rows lie in `values`, `stride` apart.
+    pub(crate) fn of_rows(values: &[f32], stride: usize, inner: usize, outer: usize) -> Self {
+        let mut panels = Self::zeros(inner, outer);
+        for (panel, lines) in panels.panels_mut().enumerate() {
+            let columns = panel * LANES..outer.min((panel + 1) * LANES);
+            for (Line(lanes), row) in lines.iter_mut().zip(values.chunks(stride)) {
+                let row = &row[columns.clone()];
+                lanes[..row.len()].copy_from_slice(row);
+            }
+        }
+        panels
+    }
+
+    /// A matrix whose columns lie in `values`, `stride` apart, times a number.
+    pub(crate) fn of_columns(values: &[f32], stride: usize, inner: usize, outer: usize, times: f32) -> Self {
+        let mut panels = Self::zeros(inner, outer);
+        let columns: Vec<&[f32]> = values.chunks(stride).take(outer).map(|column| &column[..inner]).collect();
+        for (lines, columns) in panels.panels_mut().zip(columns.chunks(LANES)) {
+            for (lane, column) in columns.iter().enumerate() {
+                lines.iter_mut().zip(*column).for_each(|(line, value)| line.0[lane] = times * value);
+            }
+        }
+        panels
+    }
+
     pub fn bytes(&self) -> usize {
         size_of_val(&self.data[..])
     }

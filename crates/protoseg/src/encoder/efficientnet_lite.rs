@@ -148,7 +148,7 @@ impl Family for EfficientNetLiteConfig {
         Ok(())
     }
 
-    fn preprocess(size: usize) -> Preprocess {
+    fn preprocess(&self, size: usize) -> Preprocess {
         Preprocess { mean: [127.0; 3], std: [128.0; 3], ..Preprocess::imagenet(size) }
     }
 

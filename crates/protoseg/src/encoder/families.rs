@@ -41,6 +41,13 @@ macro_rules! families {
                 }
             }
 
+            /// A file of the encoder's weights in our own layout.
+            pub(crate) fn adapt(&self, file: &TensorFile) -> Result<Option<TensorFile>, WeightsError> {
+                match self {
+                    $(Self::$variant(config) => Family::adapt(config, file),)*
+                }
+            }
+
             fn adjust(self, found: Option<&Self>, settings: &Settings) -> Self {
                 match self {
                     $(Self::$variant(config) => {
@@ -63,7 +70,7 @@ macro_rules! families {
             /// How pictures become the input that the encoder's published weights expect.
             pub fn preprocess(&self, size: usize) -> Preprocess {
                 match self {
-                    $(Self::$variant(_) => <$config as Family>::preprocess(size),)*
+                    $(Self::$variant(config) => Family::preprocess(config, size),)*
                 }
             }
 

@@ -12,15 +12,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Stem, StrideOn,
+    convnext::{ConvNext, ConvNextConfig},
     efficientnet_lite::EfficientNetLiteConfig,
     inverted_residual::InvertedResiduals,
     mobilenet::MobileNetV2Config,
+    mobilenet_v3::{MobileNetV3, MobileNetV3Config},
     resnet::{ResNet, ResNetConfig},
     vgg::{Vgg, VggConfig},
+    vit::{Vit, VitConfig},
 };
 use crate::{
     config::ConfigError,
     graph::{Graph, Node},
+    weights::{TensorFile, WeightsError},
 };
 
 families! {
@@ -28,6 +32,9 @@ families! {
     Vgg16(VggConfig => Vgg),
     EfficientNetLite(EfficientNetLiteConfig => InvertedResiduals),
     MobileNetV2(MobileNetV2Config => InvertedResiduals),
+    MobileNetV3(MobileNetV3Config => MobileNetV3),
+    Vit(VitConfig => Vit),
+    ConvNext(ConvNextConfig => ConvNext),
 }
 
 /// What a family of encoders says of itself. The type is the configuration of one of its members.
@@ -48,13 +55,18 @@ pub(crate) trait Family: Sized {
     /// What a tensor of a file is to the encoder.
     fn rename(name: &str) -> Rename;
 
+    /// A file of its weights in our own layout, where names alone do not make it so.
+    fn adapt(&self, _: &TensorFile) -> Result<Option<TensorFile>, WeightsError> {
+        Ok(None)
+    }
+
     /// With everything that `settings` say, and what they leave open as in `found`, the weights to start from.
     fn adjust(self, found: Option<&Self>, settings: &Settings) -> Self;
 
     fn validate(&self) -> Result<(), ConfigError>;
 
     /// How pictures become the input that published weights expect.
-    fn preprocess(size: usize) -> Preprocess {
+    fn preprocess(&self, size: usize) -> Preprocess {
         Preprocess::imagenet(size)
     }
 
@@ -216,13 +228,16 @@ mod tests {
             let encoder = config.init(&crate::device::cpu());
             let (mut graph, input) = Graph::new();
             let stages = encoder.describe(&mut graph, input);
-            let shapes = graph.shapes([64, 64, 3]);
+            // About 64 pixels, in whole steps of the encoder.
+            let stride = config.output_stride();
+            let side = 64 / stride * stride;
+            let shapes = graph.shapes([side, side, 3]);
             let [before, last] = config.channels();
             assert_eq!(config.name(), name);
             assert_eq!(stages.len(), 5, "{name}");
             assert_eq!([shapes[stages[3]][2], shapes[stages[4]][2]], [before, last], "{name}");
-            assert_eq!(shapes[stages[4]][0] * config.output_stride(), 64, "{name}");
-            assert_eq!(encoder.map_size([64, 32]), [64, 32].map(|side| side / config.output_stride()));
+            assert_eq!(shapes[stages[4]][0] * stride, side, "{name}");
+            assert_eq!(encoder.map_size([64, 32]), [64, 32].map(|side| side / stride));
             let json = serde_json::to_string(&config).unwrap();
             assert_eq!(serde_json::from_str::<EncoderConfig>(&json).unwrap(), config, "{json}");
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use protoseg_core::{ClassRole, Classes, Confusion, IGNORE, Protocol, Remap, RowMap, ScoreMap, Scores};
+use protoseg_core::{ClassRole, Classes, Confusion, IGNORE, Protocol, Remap, RowMap, Scores};
 use protoseg_data::{Benchmark, Progress, scan};
 use serde::Serialize;
 
@@ -32,6 +32,7 @@ pub struct LabelledResults {
     split: String,
     images: usize,
     images_in_split: usize,
+    second_look: bool,
     /// Of the classifier after teaching.
     pub classes: Classes,
     /// mIoU of the base classes before anything was taught; none for a model without base classes.
@@ -56,16 +57,17 @@ pub fn evaluate_labelled(
     name: &str,
     model: &Model,
     pack: Option<&ClassPack>,
-    usage: &Usage,
+    (usage, second_look): (&Usage, bool),
     benchmark: &Benchmark,
     limit: Option<usize>,
     progress: Progress<'_>,
     mut each: impl FnMut(&EvaluatedImage<'_>),
 ) -> Result<LabelledResults, EvaluateError> {
     let dataset = benchmark.dataset.as_ref();
-    let before = Segmenter::builder(model).usage(usage.clone()).build()?;
+    let builder = || Segmenter::builder(model).usage(usage.clone()).second_look(second_look);
+    let before = builder().build()?;
     let after = match pack {
-        Some(pack) => Segmenter::builder(model).usage(usage.clone()).pack(pack).build()?,
+        Some(pack) => builder().pack(pack).build()?,
         None => before.clone(),
     };
     let classes = after.classes().clone();
@@ -82,11 +84,9 @@ pub fn evaluate_labelled(
     for (done, &query) in queries.iter().enumerate() {
         progress(done, queries.len());
         let (image, truth) = benchmark.load_rows(query, &remap)?;
-        let seen = before.see(model.canvas(&image));
-        let predicted = [&before, &after].map(|segmenter| {
-            let grid = segmenter.grid_of(&seen);
-            ScoreMap::on_canvas(grid, model.preprocess(), image.width, image.height).labels()
-        });
+        let looks = before.looks(&image);
+        let predicted = [&before, &after]
+            .map(|segmenter| segmenter.join(segmenter.grids(&looks), image.width, image.height).labels());
         counts[0].add(&base_only(&truth, n_base), &predicted[0]);
         counts[1].add(&truth, &predicted[1]);
         let name = &dataset.samples()[query].name;
@@ -114,6 +114,7 @@ pub fn evaluate_labelled(
         split: split.to_string(),
         images: queries.len(),
         images_in_split: all.len(),
+        second_look,
         base_before: knows_more_than_background.then_some(scores[0].base),
         base: knows_more_than_background.then_some(scores[1].base),
         taught: (classes.n_novel() > 0).then_some(scores[1].novel),
@@ -134,7 +135,10 @@ impl LabelledResults {
     /// What a reader has to know before the numbers.
     pub fn headline(&self) -> String {
         let Self { data, images, images_in_split, split, variant, .. } = self;
-        format!("{data}: {images} of {images_in_split} images of `{split}`, variant {variant}; IoU in %")
+        let looks = if self.second_look { ", looked at twice" } else { "" };
+        format!(
+            "{data}: {images} of {images_in_split} images of `{split}`{looks}, variant {variant}; IoU in %"
+        )
     }
 
     /// The summary in words, one line each.

@@ -2,6 +2,8 @@
 
 use protoseg_core::{IGNORE, Preprocess, Protocol, RowMap, ScoreGrid, ScoreMap};
 
+use crate::segmenter::Segmenter;
+
 /// The truth as the protocol sees it.
 pub(super) fn target(truth: &RowMap, protocol: Protocol) -> RowMap {
     match protocol {
@@ -24,6 +26,19 @@ pub(super) fn scores(
             let canvas = grid.upsample(preprocess.size, preprocess.size);
             ScoreMap::stretched(canvas, width, height)
         }
+    }
+}
+
+/// The same of what a segmenter makes of its looks at a picture. The reference's protocol knows one look.
+pub(super) fn scores_of_looks(
+    segmenter: &Segmenter,
+    mut grids: Vec<ScoreGrid>,
+    protocol: Protocol,
+    target: &RowMap,
+) -> ScoreMap {
+    match protocol {
+        Protocol::Reference => scores(grids.swap_remove(0), protocol, segmenter.model().preprocess(), target),
+        _ => segmenter.join(grids, target.width, target.height),
     }
 }
 

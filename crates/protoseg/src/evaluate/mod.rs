@@ -27,7 +27,10 @@ pub use results::{ConfidenceRow, ResultRow, Results};
 pub use taught::{TaughtResults, TaughtRow, evaluate_taught};
 
 use self::draw::{Draw, Memory};
-use crate::{method::Seen, model::Model, segmenter::Segmenter};
+use crate::{
+    model::Model,
+    segmenter::{Looks, Segmenter},
+};
 
 /// What an evaluation came to.
 #[derive(Clone, Debug)]
@@ -104,6 +107,7 @@ pub fn evaluate(
     mut each: impl FnMut(&EvaluatedImage<'_>),
 ) -> Result<Evaluated, EvaluateError> {
     let model = &plan.model(model)?;
+    let second = plan.second(model)?;
     if model.manifest().method.episodic().is_some() {
         return fed::evaluate(model, benchmark, plan, progress, &mut each);
     }
@@ -113,7 +117,7 @@ pub fn evaluate(
     let pool = scan(dataset, setting.support_split)?;
     let draws = draw::draws(plan, benchmark, setting.fold, &setting.classes, &pool)?;
     let memory = draw::remember(model, benchmark, &remap, &draws, &model.usage()?)?;
-    let segmenters = classifiers(model, plan, &setting.classes, &draws, &memory)?;
+    let segmenters = classifiers((model, &second), plan, &setting.classes, &draws, &memory)?;
     let mut cells = empty_cells(model, plan, &setting.classes, &draws);
 
     let all = images_of(benchmark, &setting, pool)?;
@@ -126,36 +130,37 @@ pub fn evaluate(
         .iter()
         .map(|usage| {
             let segmenter = Segmenter::with_classifier(model, model.base_classifier(usage), usage.clone());
-            (segmenter, Confusion::new(setting.classes.n_base()))
+            (segmenter.with_second(second.clone()), Confusion::new(setting.classes.n_base()))
         })
         .collect();
     for (done, &query) in queries.iter().enumerate() {
         progress(done, queries.len());
         let (image, truth) = benchmark.load_rows(query, &remap)?;
-        let features = model.sample_features(benchmark, query, &image)?;
+        let mut features = vec![model.sample_features(benchmark, query, &image)?];
+        features.extend(second.as_ref().map(|second| second.features(&image.mirrored())));
         let mut seen_before = Vec::new();
         // Segmenters of one usage share what it sees.
-        let seen: Vec<Seen> = before.iter().map(|(segmenter, _)| segmenter.look(features.clone())).collect();
-        for ((segmenter, counts), seen) in before.iter_mut().zip(&seen) {
-            let grid = segmenter.grid_of(seen);
+        let looks: Vec<Looks> = before.iter().map(|(segmenter, _)| segmenter.looks_of(&features)).collect();
+        for ((segmenter, counts), looks) in before.iter_mut().zip(&looks) {
+            let grids = segmenter.grids(looks);
             let target = lookup::target(&labelled::base_only(&truth, counts.classes()), plan.protocol);
-            let labels = lookup::scores(grid, plan.protocol, model.preprocess(), &target).labels();
+            let labels = lookup::scores_of_looks(segmenter, grids, plan.protocol, &target).labels();
             counts.add(&target, &labels);
             seen_before.push(labels);
         }
-        let per_usage = segmenters.len() / seen.len().max(1);
-        let grids: Vec<ScoreGrid> = segmenters
+        let per_usage = segmenters.len() / looks.len().max(1);
+        let grids: Vec<Vec<ScoreGrid>> = segmenters
             .iter()
             .enumerate()
-            .map(|(place, (segmenter, _))| segmenter.grid_of(&seen[place / per_usage]))
+            .map(|(place, (segmenter, _))| segmenter.grids(&looks[place / per_usage]))
             .collect();
         let target = lookup::target(&truth, plan.protocol);
         let predicted: Vec<RowMap> = grids
             .into_par_iter()
             .zip(&mut cells)
             .zip(&segmenters)
-            .map(|((grid, cell), (segmenter, taught_by))| {
-                let scores = lookup::scores(grid, plan.protocol, model.preprocess(), &target);
+            .map(|((grids, cell), (segmenter, taught_by))| {
+                let scores = lookup::scores_of_looks(segmenter, grids, plan.protocol, &target);
                 let labels = scores.labels();
                 // An image never counts for a classifier that it taught.
                 if !taught_by.contains(&query) {
@@ -235,9 +240,10 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// A segmenter for every usage, number of shots and draw, with the samples that taught it.
+/// A segmenter for every usage, number of shots and draw, with the samples that taught it. `second` is the model of the
+/// second look.
 fn classifiers(
-    model: &Model,
+    (model, second): (&Model, &Option<Model>),
     plan: &Evaluation,
     classes: &Classes,
     draws: &[Draw],
@@ -253,7 +259,8 @@ fn classifiers(
                     draw.shots(shots, n_base).map(|support| memory[&support].clone()).collect();
                 let taught_by = draw.shots(shots, n_base).map(|(sample, _)| sample).collect();
                 let classifier = model.classifier(&names, &supports, usage)?;
-                segmenters.push((Segmenter::with_classifier(model, classifier, usage.clone()), taught_by));
+                let segmenter = Segmenter::with_classifier(model, classifier, usage.clone());
+                segmenters.push((segmenter.with_second(second.clone()), taught_by));
             }
         }
     }

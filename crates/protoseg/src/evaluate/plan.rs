@@ -29,6 +29,8 @@ pub struct Evaluation {
     pub limit: Option<usize>,
     /// Evaluate only the images of this part, and of how many, from 1 on; [`super::join`] adds parts up.
     pub part: Option<(usize, usize)>,
+    /// Look at every image a second time, mirrored and larger.
+    pub second_look: bool,
 }
 
 impl Evaluation {
@@ -43,6 +45,23 @@ impl Evaluation {
             (Protocol::Reference, Fit::Tight) => model.with_fit(Fit::Letterbox),
             _ => model,
         })
+    }
+
+    /// The model of the second look, if there is one.
+    pub(super) fn second(&self, model: &Model) -> Result<Option<Model>, EvaluateError> {
+        if !self.second_look {
+            return Ok(None);
+        }
+        if self.protocol == Protocol::Reference {
+            return Err(EvaluateError::OneLook {
+                reason: "the protocol `reference` has one look".to_string(),
+            });
+        }
+        if let Some(episodic) = model.manifest().method.episodic() {
+            let reason = format!("`{}` answers episodes", episodic.name());
+            return Err(EvaluateError::OneLook { reason });
+        }
+        Ok(Some(model.for_second_look()?))
     }
 
     /// Those of all images that are to be evaluated.
@@ -132,6 +151,12 @@ pub enum EvaluateError {
     NoImages {
         /// The split.
         split: String,
+    },
+    /// A second look at images was asked for where there is none.
+    #[error("images cannot be looked at twice: {reason}\nhint: leave out the second look")]
+    OneLook {
+        /// Why not.
+        reason: String,
     },
     /// A system for episodes that cannot be fed all classes.
     #[error("`{method}` cannot take part in the generalized setting: {reason}")]

@@ -1,12 +1,12 @@
 //! Evaluation of a model that has no base classes: every class of a data set is taught by itself, from a few supports,
 //! and looked for in all images, whether they show it or not.
 
-use protoseg_core::{ClassId, Fold, Image, Protocol, Remap, SUPPORT_ROW, ScoreGrid, Spread, count};
+use protoseg_core::{ClassId, Fold, Image, Remap, SUPPORT_ROW, ScoreGrid, Spread, count};
 use protoseg_data::{Benchmark, DataError, Progress, SplitStats, scan};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::{EvaluateError, Evaluation, SupportSource, draw, evenly, lookup};
+use super::{EvaluateError, Evaluation, SupportSource, draw, evenly};
 use crate::{method::Usage, model::Model, segmenter::Segmenter, tables::markdown};
 
 /// Results of teaching classes one at a time. Serialise it to get `results.json`.
@@ -24,6 +24,7 @@ pub struct TaughtResults {
     support_split: String,
     images: usize,
     images_in_split: usize,
+    second_look: bool,
     min_support_pixels: u64,
     seeds: Vec<u64>,
     /// The classes that were taught.
@@ -77,12 +78,13 @@ pub fn evaluate_taught(
         return Err(EvaluateError::NoImages { split: split.to_string() });
     }
     let usage = model.usage()?;
+    let second = plan.second(model)?;
     let total = seeds.len() * classes.len() + queries.len();
     let mut lessons = Vec::new();
     for (index, &seed) in seeds.iter().enumerate() {
         for (place, &class) in classes.iter().enumerate() {
             progress(index * classes.len() + place, total);
-            lessons.extend(teach(model, benchmark, plan, &pool, (class, seed), &usage)?);
+            lessons.extend(teach((model, &second), benchmark, plan, &pool, (class, seed), &usage)?);
         }
     }
     for (done, &query) in queries.iter().enumerate() {
@@ -114,6 +116,7 @@ pub fn evaluate_taught(
         support_split: benchmark.train.clone(),
         images: queries.len(),
         images_in_split: all.len(),
+        second_look: plan.second_look,
         min_support_pixels: draw::min_pixels(plan, benchmark),
         seeds: seeds.clone(),
         classes: classes.iter().map(class_name).collect(),
@@ -140,7 +143,7 @@ fn wanted(benchmark: &Benchmark, names: &[String]) -> Result<Vec<ClassId>, Evalu
 
 /// One class from one draw of supports, at every number of shots.
 fn teach(
-    model: &Model,
+    (model, second): (&Model, &Option<Model>),
     benchmark: &Benchmark,
     plan: &Evaluation,
     pool: &SplitStats,
@@ -164,7 +167,8 @@ fn teach(
     }
     let lesson = |&shots: &usize| {
         let classifier = model.classifier(&[&name], &sums[..shots.min(sums.len())], usage)?;
-        let segmenter = Segmenter::with_classifier(model, classifier, usage.clone());
+        let segmenter =
+            Segmenter::with_classifier(model, classifier, usage.clone()).with_second(second.clone());
         let taught_by = samples.iter().take(shots).copied().collect();
         Ok(Lesson { class, shots, seed, segmenter, taught_by, both: 0, either: 0 })
     };
@@ -180,12 +184,11 @@ fn look(
     lessons: &mut [Lesson],
     ignore: &[u16],
 ) {
-    let size = protoseg_core::RowMap::new(image.width, image.height, vec![0; image.width * image.height]);
-    let Some(seen) = lessons.first().map(|lesson| lesson.segmenter.see(model.canvas(image))) else { return };
-    let grids: Vec<ScoreGrid> = lessons.iter().map(|lesson| lesson.segmenter.grid_of(&seen)).collect();
+    let Some(looks) = lessons.first().map(|lesson| lesson.segmenter.looks(image)) else { return };
+    let grids: Vec<Vec<ScoreGrid>> = lessons.iter().map(|lesson| lesson.segmenter.grids(&looks)).collect();
     lessons.par_iter_mut().zip(grids).filter(|(lesson, _)| !lesson.taught_by.contains(&query)).for_each(
-        |(lesson, grid)| {
-            let labels = lookup::scores(grid, Protocol::Exact, model.preprocess(), &size).labels();
+        |(lesson, grids)| {
+            let labels = lesson.segmenter.join(grids, image.width, image.height).labels();
             let row = model.classes().n_base() as u16;
             for (&label, &id) in labels.data.iter().zip(&truth.data) {
                 if id == protoseg_core::IGNORE || ignore.contains(&id) {
@@ -203,12 +206,13 @@ impl TaughtResults {
     /// What a reader has to know before the numbers.
     pub fn headline(&self) -> String {
         format!(
-            "{}: every class taught by itself, {} of {} images of `{}`, supports from `{}` with at least {} pixels, \
+            "{}: every class taught by itself, {} of {} images of `{}`{}, supports from `{}` with at least {} pixels, \
              {}; IoU in %",
             self.data,
             self.images,
             self.images_in_split,
             self.split,
+            if self.second_look { ", looked at twice" } else { "" },
             self.support_split,
             self.min_support_pixels,
             count(self.seeds.len(), "draw")

@@ -136,6 +136,9 @@ pub struct RowDeclaration {
     pub variant: Option<String>,
     /// The options it acts by; by default as trained.
     pub preset: Option<String>,
+    /// Look at every image a second time, mirrored and larger.
+    #[serde(default)]
+    pub second_look: bool,
     /// Published numbers, by data set and number of shots: base, novel and total mIoU, or class mIoU.
     #[serde(default)]
     pub paper: BTreeMap<String, BTreeMap<String, Vec<f64>>>,

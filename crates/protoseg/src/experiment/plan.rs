@@ -66,6 +66,9 @@ pub struct Use {
     pub variant: Option<String>,
     /// The options it acts by; without a name as trained.
     pub preset: Option<String>,
+    /// Whether images are looked at a second time. Left out where they are not: names of cells stay what they were.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub second_look: bool,
 }
 
 /// A model to make and to evaluate: the unit of work.
@@ -154,7 +157,8 @@ impl Schedule {
         training_seed: Option<u64>,
     ) -> String {
         let id = identity::name_of(&model);
-        let usage = Use { variant: row.variant.clone(), preset: row.preset.clone() };
+        let (variant, preset) = (row.variant.clone(), row.preset.clone());
+        let usage = Use { variant, preset, second_look: row.second_look };
         let whole = json!({ "model": model, "use": usage, "test": test });
         let cell = CellPlan { id: identity::name_of(&whole), usage, row: row.name.clone(), plan: whole };
         let name = cell.id.clone();

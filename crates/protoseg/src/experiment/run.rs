@@ -217,7 +217,12 @@ pub fn run(
             Err(error) => return Err(error),
         };
         let started = Instant::now();
-        let mut cells = test(experiment, inputs, (job, &missing), &model, watch)?;
+        let mut cells = Vec::new();
+        // One pass over the images for all that look once, another for those that look twice.
+        let (twice, once): (Vec<_>, Vec<_>) = missing.into_iter().partition(|cell| cell.usage.second_look);
+        for plans in [once, twice].iter().filter(|plans| !plans.is_empty()) {
+            cells.extend(test(experiment, inputs, (job, plans), &model, watch)?);
+        }
         let testing = started.elapsed().as_secs_f64();
         protoseg_data::create_dir(&options.folder.path().join("cells"))?;
         for cell in &mut cells {
@@ -232,7 +237,7 @@ pub fn run(
     Ok(Outcome { results, left: options.left(&jobs), diverged, is_stopped })
 }
 
-/// Evaluates a model for some of its cells, in one pass over the images.
+/// Evaluates a model for some of its cells, all with the same number of looks, in one pass over the images.
 fn test(
     experiment: &Experiment,
     inputs: &Inputs,
@@ -271,6 +276,7 @@ fn test(
         size: None,
         limit: declaration.limit,
         part: None,
+        second_look: plans.iter().any(|plan| plan.usage.second_look),
     };
     let evaluated = evaluate(model, &inputs.benchmark, &plan, &progress, |_| ())?;
     let per_use = plan.shots.len() * declaration.support_seeds.len();

@@ -27,6 +27,7 @@ impl From<usize> for Length {
 
 /// A setting of a node.
 pub(super) enum Attribute {
+    Float(f32),
     Int(i64),
     Ints(Vec<i64>),
     Text(&'static str),
@@ -175,6 +176,7 @@ fn value_info(name: &str, element: i32, shape: &[Length], doc: &str) -> ValueInf
 fn attribute(name: &str, value: Attribute) -> AttributeProto {
     let named = AttributeProto { name: Some(name.to_string()), ..AttributeProto::default() };
     match value {
+        Attribute::Float(f) => AttributeProto { f: Some(f), r#type: Some(attribute_type::FLOAT), ..named },
         Attribute::Int(i) => AttributeProto { i: Some(i), r#type: Some(attribute_type::INT), ..named },
         Attribute::Ints(ints) => AttributeProto { ints, r#type: Some(attribute_type::INTS), ..named },
         Attribute::Text(text) => AttributeProto {

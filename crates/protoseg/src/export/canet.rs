@@ -4,7 +4,7 @@
 use super::{
     ExportError,
     builder::{Builder, Value},
-    few_shot::{Conv, Episode, masked_mean, tiled},
+    few_shot::{Conv, Episode, masked_means, tiled},
 };
 use crate::{
     method::{
@@ -28,27 +28,26 @@ pub(super) fn scores(
     let features = Conv::new(builder, "feature", &weights.feature.conv).relu(builder, &joined);
     let [query, support] = episode.split(builder, "feature", &features);
     let mask = episode.mask_on(builder, maps[1].size());
-    let vector = masked_mean(builder, &support, &mask, TINY_AREA);
+    let vectors = masked_means(builder, &support, &mask, TINY_AREA);
+    let vector = builder.reduce("ReduceMean", "vector", &vectors, &[0]);
 
     let comparison = &weights.comparison;
     let vector = tiled(builder, "vector.tiled", &vector, &query);
     let both = builder.concat("comparison", &[&query, &vector], 1);
     let compared = Conv::new(builder, "compare", &comparison.compare).relu(builder, &both);
     let refinement = Refinement::new(builder, comparison);
-    // Only the history changes from pass to pass.
-    let seen = builder.unary("Relu", "residual1.seen", &compared);
-    let begun = refinement.begin.of(builder, &seen);
+    let begun = refinement.begin(builder, &compared);
     let mut scores = refinement.pass(builder, &compared, &begun);
     for _ in 1..settings.iterations {
         let history = builder.softmax("history", &scores, 1);
-        let remembered = refinement.remember.of(builder, &history);
-        let begun = builder.binary("Add", "residual1.remembered", &begun, &remembered);
+        let begun = refinement.remembered(builder, &begun, &history);
         scores = refinement.pass(builder, &compared, &begun);
     }
     Ok(scores)
 }
 
-struct Refinement {
+/// Everything after the comparison.
+pub(super) struct Refinement {
     /// The first convolution of the first residual block, of the map and of the history.
     begin: Conv,
     remember: Conv,
@@ -60,7 +59,7 @@ struct Refinement {
 }
 
 impl Refinement {
-    fn new(builder: &mut Builder, comparison: &Comparison) -> Self {
+    pub fn new(builder: &mut Builder, comparison: &Comparison) -> Self {
         let Residual { first, second } = &comparison.residual1;
         let history = CHANNELS..CHANNELS + 2;
         let mut later = |name: &str, residual: &Residual| {
@@ -82,9 +81,27 @@ impl Refinement {
         }
     }
 
-    fn pass(&self, builder: &mut Builder, compared: &Value, begun: &Value) -> Value {
+    /// What all passes begin with. Only the history changes from pass to pass.
+    pub fn begin(&self, builder: &mut Builder, compared: &Value) -> Value {
+        let seen = builder.unary("Relu", "residual1.seen", compared);
+        self.begin.of(builder, &seen)
+    }
+
+    /// The same with a history, `[n, 2, h, w]`.
+    pub fn remembered(&self, builder: &mut Builder, begun: &Value, history: &Value) -> Value {
+        let remembered = self.remember.of(builder, history);
+        builder.binary("Add", "residual1.remembered", begun, &remembered)
+    }
+
+    /// Scores of one pass, `[n, 2, h, w]`.
+    pub fn pass(&self, builder: &mut Builder, compared: &Value, begun: &Value) -> Value {
+        self.pass_from(builder, &self.finish, compared, begun)
+    }
+
+    /// The same with another second convolution of the first block.
+    pub fn pass_from(&self, builder: &mut Builder, finish: &Conv, compared: &Value, begun: &Value) -> Value {
         let begun = builder.unary("Relu", "residual1.relu", begun);
-        let residual = self.finish.of(builder, &begun);
+        let residual = finish.of(builder, &begun);
         let mut x = builder.binary("Add", "residual1", compared, &residual);
         for [first, second] in &self.later {
             let seen = builder.unary("Relu", "residual.seen", &x);

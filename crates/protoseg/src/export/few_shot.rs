@@ -2,20 +2,21 @@
 //! queries and supports, masks on the grid of a map, convolutions of their own.
 //!
 //! The others are refused by name: RePRI and CWT fit a classifier to each episode by gradient steps, ASGNet clusters until
-//! nothing moves, CAPL keeps another answer where it finds nothing. SCL and HSNet could be graphs; they are not built.
+//! nothing moves, CAPL keeps another answer where it finds nothing.
 
 use burn::nn::conv::Conv2d;
 use protoseg_core::GridPlacement;
 
 use super::{
     ExportError, OnnxFile,
-    builder::{Attribute, Builder, Length, Value},
-    canet, canvas,
+    builder::{Builder, Length, Value},
+    canet, canvas, hsnet,
     layers::lower,
     matching, metadata,
     ops::Size,
     pfenet,
     proto::data_type,
+    scl,
     scores::on_canvas,
 };
 use crate::{
@@ -41,6 +42,8 @@ pub fn export_few_shot(model: &Model) -> Result<OnnxFile, ExportError> {
         Method::Pfenet(settings) => {
             (pfenet::scores(&mut builder, model, settings, &episode)?, GridPlacement::Corners)
         }
+        Method::Scl(settings) => scl::scores(&mut builder, model, settings, &episode)?,
+        Method::Hsnet(_) => (hsnet::scores(&mut builder, model, &episode)?, GridPlacement::Corners),
         other => return Err(ExportError::Episodic { method: other.name() }),
     };
     let (labels, scores) = on_canvas(&mut builder, &grid, &Size::Fixed([height, width]), placement);
@@ -57,7 +60,7 @@ pub(super) struct Episode {
     /// All images, normalised, queries first.
     images: Value,
     /// How many of them are queries.
-    queries: Value,
+    pub queries: Value,
     /// `[shots, height, width]`, as floats.
     pub masks: Value,
     /// Of the canvas.
@@ -145,8 +148,8 @@ pub(super) fn run(
         .collect())
 }
 
-/// The mean of the supports' features under their masks, then over the shots: `[1, d, 1, 1]`.
-pub(super) fn masked_mean(builder: &mut Builder, features: &Value, mask: &Value, tiny: f64) -> Value {
+/// The means of features `[n, d, h, w]` under masks `[n, 1, h, w]`: `[n, d, 1, 1]`.
+pub(super) fn masked_means(builder: &mut Builder, features: &Value, mask: &Value, tiny: f64) -> Value {
     let masked = builder.binary("Mul", "vector.masked", features, mask);
     let sum = builder.sum("vector.lines", &masked, 3);
     let sum = builder.sum("vector.sum", &sum, 2);
@@ -154,11 +157,10 @@ pub(super) fn masked_mean(builder: &mut Builder, features: &Value, mask: &Value,
     let area = builder.sum("vector.area", &area, 2);
     let tiny = builder.scalar(tiny as f32);
     let area = builder.binary("Add", "vector.area.some", &area, &tiny);
-    let means = builder.binary("Div", "vector.means", &sum, &area);
-    builder.reduce("ReduceMean", "vector", &means, &[0])
+    builder.binary("Div", "vector.means", &sum, &area)
 }
 
-/// A vector `[1, d, 1, 1]` at every place of a map, whose channels do not matter.
+/// Vectors `[n or 1, d, 1, 1]` at every place of a map `[n, .., h, w]`, whose channels do not matter.
 pub(super) fn tiled(builder: &mut Builder, name: &str, vector: &Value, like: &Value) -> Value {
     let batch = builder.shape(&format!("{name}.batch"), like, 0, Some(1));
     let size = builder.shape(&format!("{name}.size"), like, 2, Some(4));
@@ -191,7 +193,7 @@ impl Conv {
         with_bias: bool,
     ) -> Self {
         let [to, from, kernel, _]: [usize; 4] = conv.weight.lazy_shape().dims();
-        let Folded { weight, bias } = Folded::new(conv, None);
+        let Folded { weight, bias } = Folded::new(conv, None, None);
         let taps = kernel * kernel;
         let own = weight
             .chunks_exact(from * taps)
@@ -203,18 +205,8 @@ impl Conv {
     }
 
     pub fn of(&self, builder: &mut Builder, x: &Value) -> Value {
-        let ConvGeometry { stride, dilation, padding, padding_after, groups } = self.geometry;
-        let both = |value: usize| Attribute::Ints(vec![value as i64; 2]);
-        let pads = [padding, padding, padding_after, padding_after].map(|pad| pad as i64);
-        let attributes = vec![
-            ("dilations", both(dilation)),
-            ("group", Attribute::Int(groups as i64)),
-            ("kernel_shape", both(self.kernel)),
-            ("pads", Attribute::Ints(pads.to_vec())),
-            ("strides", both(stride)),
-        ];
         let inputs: Vec<&Value> = [x, &self.weight].into_iter().chain(&self.bias).collect();
-        builder.node("Conv", &self.name, &inputs, attributes)
+        builder.conv(&self.name, &inputs, self.kernel, self.geometry)
     }
 
     /// Followed by a ReLU.

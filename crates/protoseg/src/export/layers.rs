@@ -42,9 +42,9 @@ pub(super) fn lower(
     Ok(outputs.iter().map(|output| lowering.values[output].clone()).collect())
 }
 
-struct Lowering<'b> {
-    builder: &'b mut Builder,
-    shapes: PerNode<MapShape>,
+pub(super) struct Lowering<'b> {
+    pub builder: &'b mut Builder,
+    pub shapes: PerNode<MapShape>,
     is_free: bool,
     values: HashMap<Node, Value>,
 }
@@ -55,7 +55,7 @@ impl Lowering<'_> {
     }
 
     /// `[height, width]` of a node's map.
-    fn size(&self, node: Node) -> Size {
+    pub fn size(&self, node: Node) -> Size {
         let [height, width, _] = self.shapes[node];
         if self.is_free { Size::Of(self.value(node)) } else { Size::Fixed([height, width]) }
     }
@@ -85,6 +85,34 @@ impl Lowering<'_> {
                 self.builder.concat(name, &parts.iter().collect::<Vec<_>>(), 1)
             }
             Op::Stages => self.stages(name, inputs),
+            Op::Tokens(tokens) => self.tokens(name, &x, inputs[0], tokens),
+            Op::Grid { prefix } => {
+                let patches = self.builder.slice(&format!("{name}.patches"), &x, 3, prefix, None);
+                let size = self.size(inputs[1]);
+                self.builder.as_map(name, &patches, &size)
+            }
+            Op::LayerNorm(norm) => self.layer_norm(name, &x, norm),
+            Op::Gelu => self.gelu(name, &x),
+            Op::HardSwish => self.builder.unary("HardSwish", name, &x),
+            Op::HardSigmoid => {
+                let attributes =
+                    vec![("alpha", Attribute::Float(1.0 / 6.0)), ("beta", Attribute::Float(0.5))];
+                self.builder.node("HardSigmoid", name, &[&x], attributes)
+            }
+            Op::Weigh => {
+                let weights = self.value(inputs[1]);
+                self.builder.binary("Mul", name, &x, &weights)
+            }
+            Op::Gated => self.gated(name, &x, self.shapes[step.output][2]),
+            Op::Scale(factors) => {
+                let factors: Vec<f32> = factors.val().try_into_vec_as().expect("weights are f32");
+                let factors =
+                    self.builder.floats(&format!("{name}.factors"), &[1, factors.len(), 1, 1], &factors);
+                self.builder.binary("Mul", name, &x, &factors)
+            }
+            Op::Attention { heads, rotary } => {
+                self.attention(name, &x, (inputs[1], step.output), heads, rotary)
+            }
             // Only training drops anything.
             Op::Dropout(_) => x,
             Op::Input | Op::Conv(_) => unreachable!("it is no single step"),
@@ -102,21 +130,12 @@ impl Lowering<'_> {
             }
             x = self.builder.concat(&pyramid.name, &parts.iter().collect::<Vec<_>>(), 1);
         }
-        let Folded { weight, bias } = Folded::new(layer.conv, layer.norm);
+        let Folded { weight, bias } = Folded::new(layer.conv, layer.norm, layer.scale);
         let shape: [usize; 4] = layer.conv.weight.lazy_shape().dims();
         let weight = self.builder.floats(&format!("{name}.weight"), &shape, &weight);
         let bias = self.builder.floats(&format!("{name}.bias"), &[shape[0]], &bias);
-        let ConvGeometry { stride, dilation, padding, padding_after, groups } = ConvGeometry::of(layer.conv);
-        let both = |value: usize| Attribute::Ints(vec![value as i64; 2]);
-        let pads = [padding, padding, padding_after, padding_after].map(|pad| pad as i64);
-        let attributes = vec![
-            ("dilations", both(dilation)),
-            ("group", Attribute::Int(groups as i64)),
-            ("kernel_shape", both(shape[2])),
-            ("pads", Attribute::Ints(pads.to_vec())),
-            ("strides", both(stride)),
-        ];
-        let mut out = self.builder.node("Conv", name, &[&x, &weight, &bias], attributes);
+        let geometry = ConvGeometry::of(layer.conv);
+        let mut out = self.builder.conv(name, &[&x, &weight, &bias], shape[2], geometry);
         if let Some(other) = layer.add {
             let other = self.value(other);
             out = self.builder.binary("Add", &format!("{name}.add"), &out, &other);

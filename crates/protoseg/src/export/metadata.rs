@@ -109,7 +109,7 @@ impl<'a> Description<'a> {
 fn keys(model: &Model, description: &Description<'_>) -> Vec<(&'static str, String)> {
     let preprocess = model.preprocess();
     let stride = match preprocess.fit {
-        Fit::Tight => Preprocess::TIGHT_MULTIPLE,
+        Fit::Tight => preprocess.multiple,
         Fit::Letterbox | Fit::Squash => model.config().encoder.output_stride(),
     };
     let name = |class: &Named<'_>| format!("{}: {}", class.id, literal(class.name));
@@ -125,11 +125,11 @@ fn keys(model: &Model, description: &Description<'_>) -> Vec<(&'static str, Stri
 }
 
 fn canvas(preprocess: &Preprocess) -> Canvas {
-    let &Preprocess { size, mean, std, fit, grid } = preprocess;
+    let &Preprocess { size, mean, std, fit, grid, multiple } = preprocess;
     let (multiple, enlarged) = match fit {
         Fit::Letterbox => (Preprocess::MULTIPLE, None),
         Fit::Squash => (1, None),
-        Fit::Tight => (Preprocess::TIGHT_MULTIPLE, Some(Preprocess::TIGHT_ENLARGED)),
+        Fit::Tight => (multiple, Some(Preprocess::TIGHT_ENLARGED)),
     };
     let resize = "bilinear, centres of pixels matched, without antialiasing";
     Canvas { fit, size, multiple, enlarged, at: "top left", fill: [0; 3], resize, mean, std, grid }

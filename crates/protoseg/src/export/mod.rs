@@ -20,6 +20,7 @@ mod canet;
 #[cfg(feature = "onnx-check")]
 pub mod check;
 mod few_shot;
+mod hsnet;
 mod layers;
 mod matching;
 mod metadata;
@@ -27,9 +28,11 @@ mod ops;
 mod pfenet;
 mod proto;
 pub mod sample;
+mod scl;
 mod scores;
 #[cfg(test)]
 mod tests;
+mod transformer;
 
 use std::{collections::HashMap, path::Path};
 
@@ -98,12 +101,18 @@ pub enum ExportError {
     /// A method that answers episodes in a way that no file can hold.
     #[error(
         "cannot export a model of `{method}`: how it answers an episode is not one plain graph\n\
-         hint: of the systems for episodes, `panet`, `mining`, `canet` and `pfenet` can be exported"
+         hint: of the systems for episodes, `panet`, `mining`, `canet`, `pfenet`, `scl-pfenet`, `scl-canet` and `hsnet` can be exported"
     )]
     Episodic {
         /// The method.
         method: String,
     },
+    /// A network for one size of image is in a file.
+    #[error(
+        "cannot export a model that looks at its query at several scales\n\
+         hint: set `scales = [1.0]` in the method's settings"
+    )]
+    Scales,
     /// More than a message of protobuf can hold.
     #[error("cannot export the model: its file would have {bytes} bytes, and ONNX files end at {MOST_BYTES}")]
     TooLarge {

@@ -6,6 +6,7 @@ use super::{
     builder::{Attribute, Builder, Value},
     proto::data_type,
 };
+use crate::bridge::ConvGeometry;
 
 /// Below this, a norm counts as this, as everywhere in the library.
 const TINY: f32 = 1e-12;
@@ -87,6 +88,21 @@ impl Builder {
     pub fn unit(&mut self, name: &str, x: &Value, axis: i64) -> Value {
         let norms = self.norms(name, x, axis);
         self.binary("Div", &format!("{name}.unit"), x, &norms)
+    }
+
+    /// A convolution of a map with a square weight and, if there is one, a bias: `inputs` in this order.
+    pub fn conv(&mut self, name: &str, inputs: &[&Value], kernel: usize, geometry: ConvGeometry) -> Value {
+        let ConvGeometry { stride, dilation, padding, padding_after, groups } = geometry;
+        let both = |value: usize| Attribute::Ints(vec![value as i64; 2]);
+        let pads = [padding, padding, padding_after, padding_after].map(|pad| pad as i64);
+        let attributes = vec![
+            ("dilations", both(dilation)),
+            ("group", Attribute::Int(groups as i64)),
+            ("kernel_shape", both(kernel)),
+            ("pads", Attribute::Ints(pads.to_vec())),
+            ("strides", both(stride)),
+        ];
+        self.node("Conv", name, inputs, attributes)
     }
 
     /// A 1x1 convolution: `weight` is `[to, from]`.

@@ -75,6 +75,7 @@ pub struct AttributeProto {
 
 /// Which field of an [`AttributeProto`] is set.
 pub mod attribute_type {
+    pub const FLOAT: i32 = 1;
     pub const INT: i32 = 2;
     pub const STRING: i32 = 3;
     pub const GRAPH: i32 = 5;

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, path::Path, sync::Arc};
 
 use burn::tensor::{Tensor, TensorData};
-use protoseg_core::{GridPlacement, Image, Preprocess, RowMap, ScoreMap, best};
+use protoseg_core::{GridPlacement, IGNORE, Image, Preprocess, RowMap, ScoreMap, best};
 use protoseg_data::Benchmark;
 
 use super::ExportError;
@@ -16,6 +16,8 @@ use crate::{
 
 /// The scene of the built-in world that samples show.
 const SCENE: usize = 3;
+/// Supports of an episode.
+const SUPPORTS: usize = 2;
 /// Scores of two classes that differ by less than this are a tie: runtimes may round either way.
 pub const TIE: f32 = 2e-3;
 
@@ -83,32 +85,44 @@ impl Sample {
         Self::answered(image, &map)
     }
 
-    /// An episode of two scenes and the model's answer. The class is what lies left of the middle of the support.
+    /// An episode of three scenes and the model's answer. The class is what lies left of the middle of the first support,
+    /// and above the middle of the second, whose right edge has no label.
     pub fn of_episode(model: &Model) -> Result<Self, ModelError> {
         let method = model.episodic()?;
         let preprocess = model.preprocess();
         let scenes = Benchmark::open("scenes", None).expect("the built-in world is there");
-        let picture = |index: usize| scenes.dataset.load(index).expect("a scene can be drawn").0;
-        let [query, support] = [picture(SCENE), picture(SCENE + 1)].map(|picture| {
-            let canvas = preprocess.image(&picture);
+        let picture = |index: usize| {
+            let canvas = preprocess.image(&scenes.dataset.load(index).expect("a scene can be drawn").0);
             (bytes(&canvas.data, preprocess), canvas.height, canvas.width)
-        });
-        let (image, height, width) = query;
+        };
+        let (image, height, width) = picture(SCENE);
         let tensor = |image: &[u8]| {
             let planes = normalised(image, preprocess);
             Tensor::from_data(TensorData::new(planes, [1, 3, height, width]), model.device())
         };
-        let label = |at: usize| u16::from(at % width * 2 < width);
-        let labels = RowMap::new(width, height, (0..width * height).map(label).collect());
         let maps = method.encode(&model.vision(), tensor(&image));
         let query = EncodedImage::new(Arc::new(maps), inside(model, width, height));
-        let maps = method.encode_supports(&model.vision(), tensor(&support.0), std::slice::from_ref(&labels));
-        let mask: Vec<u8> = labels.data.iter().map(|&label| label as u8).collect();
-        let grid = answer(model, method, &query, &[&EncodedImage::new(Arc::new(maps), labels)]);
+        let label = |support: usize, x: usize, y: usize| match support {
+            0 => u16::from(2 * x < width),
+            _ if 8 * x >= 7 * width => IGNORE,
+            _ => u16::from(2 * y < height),
+        };
+        let (mut images, mut masks, mut supports) = (Vec::new(), Vec::new(), Vec::new());
+        for support in 0..SUPPORTS {
+            let (image, ..) = picture(SCENE + 1 + support);
+            let labels = (0..width * height).map(|at| label(support, at % width, at / width)).collect();
+            let labels = RowMap::new(width, height, labels);
+            masks
+                .extend(labels.data.iter().map(|&label| if label == IGNORE { u8::MAX } else { label as u8 }));
+            let maps = method.encode_supports(&model.vision(), tensor(&image), std::slice::from_ref(&labels));
+            supports.push(EncodedImage::new(Arc::new(maps), labels));
+            images.extend(image);
+        }
+        let grid = answer(model, method, &query, &supports.iter().collect::<Vec<_>>());
         let map = ScoreMap::of_canvas(grid, GridPlacement::Corners, width, height);
         let more = vec![
-            ("support_images".to_string(), TensorData::new(support.0, [1, height, width, 3])),
-            ("support_masks".to_string(), TensorData::new(mask, [1, height, width])),
+            ("support_images".to_string(), TensorData::new(images, [SUPPORTS, height, width, 3])),
+            ("support_masks".to_string(), TensorData::new(masks, [SUPPORTS, height, width])),
         ];
         Ok(Self { more, ..Self::answered(image, &map) })
     }

@@ -11,12 +11,15 @@ use crate::{
     config::NetworkConfig,
     decoder::DecoderKind,
     device::cpu,
-    encoder::{EncoderConfig, ResNetConfig},
+    encoder::{EncoderConfig, Positions, ResNetConfig, VitConfig},
     method::{
         Method,
         canet::Canet,
         capl::{Ablation, Capl, Preset},
+        hsnet::Hsnet,
         pfenet::Pfenet,
+        prototypes::Prototypes,
+        scl::{Base, Scl},
     },
     model::{Manifest, Training},
 };
@@ -169,6 +172,37 @@ fn a_canvas_of_the_shape_of_the_picture_is_free_in_the_file() {
 }
 
 #[test]
+fn vision_transformers_compute_their_positions_where_the_canvas_is_free() {
+    let learned = VitConfig {
+        width: 64,
+        depth: 4,
+        patch: 14,
+        registers: 0,
+        positions: Positions::Learned(5),
+        gated: false,
+    };
+    let registers = VitConfig { registers: 4, ..learned.clone() };
+    let rotary = VitConfig { positions: Positions::Rotary, gated: true, ..registers.clone() };
+    for (config, op) in [(learned, "Resize"), (registers, "Range"), (rotary, "Cos")] {
+        let encoder = EncoderConfig::Vit(config);
+        let manifest = Manifest {
+            format: Manifest::FORMAT,
+            preprocess: Preprocess { fit: Fit::Tight, ..encoder.preprocess(112) },
+            network: NetworkConfig::stages(encoder),
+            classes: Classes::new(&["background"], &[]).unwrap(),
+            method: Method::Prototypes(Prototypes::taught(1)),
+            training: Training::default(),
+        };
+        let (file, read) = export(&Model::random(manifest, &cpu()).unwrap(), ClassesAs::Baked);
+        assert_eq!(shapes(&file.inputs()), ["image uint8 batch height width 3"]);
+        let graph = read.graph.unwrap();
+        assert_sound(&graph, &HashSet::new());
+        assert!(count(&graph, op) > 0, "{op}");
+        assert_eq!(count(&graph, "Softmax"), 4, "attention of every block");
+    }
+}
+
+#[test]
 fn whitened_rows_a_head_and_the_image_prior_are_in_the_graph() {
     let model = Model::builtin_scenes();
     for classes in ClassesAs::ALL {
@@ -210,7 +244,10 @@ fn few_shot_systems_take_supports_and_share_weights_between_passes() {
         let method = Method::Pfenet(Pfenet { prior, ..Pfenet::default() });
         export_few_shot(&few_shot(method)).unwrap()
     };
-    for file in [canet(1), canet(5), pfenet(true), pfenet(false)] {
+    let scl = |on| export_few_shot(&few_shot(Method::Scl(Scl::new(on)))).unwrap();
+    let hsnet = export_few_shot(&few_shot(Method::Hsnet(Hsnet::default()))).unwrap();
+    for file in [canet(1), canet(5), pfenet(true), pfenet(false), scl(Base::Pfenet), scl(Base::Canet), hsnet]
+    {
         let expected = [
             "image uint8 batch 65 65 3",
             "support_images uint8 shots 65 65 3",
@@ -228,6 +265,9 @@ fn few_shot_systems_take_supports_and_share_weights_between_passes() {
         (0, 4),
         "the history of every pass but the first"
     );
+    let several = Scl { scales: vec![0.7, 1.0], ..Scl::new(Base::Canet) };
+    let refused = export_few_shot(&few_shot(Method::Scl(several))).unwrap_err();
+    assert!(matches!(refused, ExportError::Scales), "{refused}");
     let (one, five) = (canet(1).bytes().len(), canet(5).bytes().len());
     assert!(five < one + one / 10, "{one} and {five} bytes");
 }

@@ -17,6 +17,11 @@ use crate::{
 
 /// Pixels that are taken from an image, evenly.
 const PER_IMAGE: usize = 64;
+/// Multiply-accumulates that a bank may cost, about a minute on two CPUs. A large encoder looks at fewer images, evenly
+/// taken.
+const MOST_WORK: u64 = 5_000_000_000_000;
+/// Images that are looked at, whatever they cost.
+const LEAST_IMAGES: usize = 64;
 
 impl Model {
     /// The same encoder, with a background of at most `rows` rows made of the background pixels of these data sets;
@@ -28,15 +33,18 @@ impl Model {
         progress: Progress<'_>,
     ) -> Result<Self, FromEncoderError> {
         self.prototypes()?;
-        let total: usize = sources.iter().map(|source| source.dataset.samples().len()).sum();
+        let all: Vec<(&Benchmark, usize)> = sources
+            .iter()
+            .flat_map(|source| (0..source.dataset.samples().len()).map(move |index| (source, index)))
+            .collect();
+        let size = self.preprocess().size;
+        let affordable = MOST_WORK / self.network().macs([size, size]).computed.max(1);
+        let total = all.len().min(LEAST_IMAGES.max(affordable as usize));
         let mut points: Vec<f32> = Vec::new();
-        let mut done = 0;
-        for source in sources {
-            for index in 0..source.dataset.samples().len() {
-                progress(done, total);
-                done += 1;
-                self.add_points(source, index, &mut points)?;
-            }
+        for done in 0..total {
+            progress(done, total);
+            let (source, index) = all[done * all.len() / total];
+            self.add_points(source, index, &mut points)?;
         }
         progress(total, total);
         let names: Vec<PathBuf> = sources.iter().map(|source| source.dataset.name().into()).collect();

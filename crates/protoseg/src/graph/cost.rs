@@ -22,6 +22,11 @@ impl Graph<'_> {
         let needed = self.needed(outputs);
         let macs = self.ids().filter(|&node| needed[node]).map(|node| match self.entry(node).op {
             Op::Conv(conv) => conv_shape(conv, shapes[self.entry(node).inputs[0]]).macs(),
+            // Queries with keys, and weights with values.
+            Op::Attention { .. } => {
+                let [_, tokens, channels] = shapes[node];
+                (2 * tokens * tokens * channels) as u64
+            }
             _ => 0,
         });
         macs.sum()

@@ -1,7 +1,7 @@
 //! Which nodes are computed in one go: a convolution with the normalisation, shortcut and activation after it, and with
 //! the pyramid before it.
 
-use burn::nn::conv::Conv2d;
+use burn::{module::Param, nn::conv::Conv2d, tensor::Tensor};
 use protoseg_kernels::Activation;
 
 use super::{Graph, Node, Op, PerNode};
@@ -32,6 +32,8 @@ pub(crate) struct Layer<'a> {
     pub pyramid: Option<Pyramid>,
     pub conv: &'a Conv2d,
     pub norm: Option<&'a BatchNorm>,
+    /// Factors of the channels, if there is no normalisation.
+    pub scale: Option<&'a Param<Tensor<1>>>,
     pub add: Option<Node>,
     pub activation: Activation,
 }
@@ -128,12 +130,14 @@ fn layer<'a>(graph: &Graph<'a>, uses: &Uses, node: Node, conv: &'a Conv2d) -> (L
     let [input] = graph.entry(node).inputs[..] else { unreachable!("a convolution has one input") };
     let pyramid = pyramid(graph, uses, input, conv);
     let input = if pyramid.is_some() { graph.entry(input).inputs[0] } else { input };
-    let mut layer = Layer { input, pyramid, conv, norm: None, add: None, activation: Activation::None };
+    let mut layer =
+        Layer { input, pyramid, conv, norm: None, scale: None, add: None, activation: Activation::None };
     let mut chain = vec![node];
     while let Some(next) = uses.only_reader(chain[chain.len() - 1]) {
         let (last, plain) = (chain[chain.len() - 1], layer.activation == Activation::None);
         match graph.entry(next).op {
             Op::Norm(norm) if chain.len() == 1 => layer.norm = Some(norm),
+            Op::Scale(scale) if chain.len() == 1 => layer.scale = Some(scale),
             Op::Add if plain && layer.add.is_none() => {
                 // The operand that is computed last takes the sum in.
                 let other = graph.entry(next).inputs.iter().find(|&&operand| operand != last);

@@ -14,10 +14,10 @@ pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
 
-use burn::nn::conv::Conv2d;
+use burn::{module::Param, nn::conv::Conv2d, tensor::Tensor};
 use protoseg_kernels::{Activation, channels_last::MaxPool};
 
-use crate::nn::{BatchNorm, ConvNorm, Dropout2d};
+use crate::nn::{BatchNorm, ConvNorm, Dropout2d, LayerNorm, Rotary, Tokens};
 
 /// What a node computes from its inputs.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +43,30 @@ pub(crate) enum Op<'a> {
     /// along the channels, at unit length again.
     Stages,
     Dropout(&'a Dropout2d),
+    /// A map of patches as a line of tokens: those that are no patches first, then every patch at its position,
+    /// `[1, tokens, channels]`.
+    Tokens(&'a Tokens),
+    /// The first input without its first tokens, on the grid of the second.
+    Grid {
+        prefix: usize,
+    },
+    LayerNorm(&'a LayerNorm),
+    /// Every channel times a number.
+    Scale(&'a Param<Tensor<1>>),
+    Gelu,
+    /// `x * hard_sigmoid(x)`
+    HardSwish,
+    /// `min(max(x / 6 + 1 / 2, 0), 1)`
+    HardSigmoid,
+    /// The first input, each channel times its value in the second, which is one pixel.
+    Weigh,
+    /// `silu(first half of the channels) * second half`.
+    Gated,
+    /// Attention among tokens, from queries, keys and values; the second input is the map of patches.
+    Attention {
+        heads: usize,
+        rotary: Option<Rotary>,
+    },
 }
 
 /// A node of a graph, by its place in the order of computation.
@@ -129,6 +153,54 @@ impl<'a> Graph<'a> {
 
     pub fn dropout(&mut self, dropout: &'a Dropout2d, x: Node) -> Node {
         self.push(self.after(x, "dropout"), Op::Dropout(dropout), vec![x])
+    }
+
+    pub fn tokens(&mut self, name: impl Into<String>, tokens: &'a Tokens, patches: Node) -> Node {
+        self.push(name, Op::Tokens(tokens), vec![patches])
+    }
+
+    pub fn grid(&mut self, tokens: Node, patches: Node, prefix: usize) -> Node {
+        self.push(self.after(tokens, "grid"), Op::Grid { prefix }, vec![tokens, patches])
+    }
+
+    pub fn layer_norm(&mut self, name: impl Into<String>, norm: &'a LayerNorm, x: Node) -> Node {
+        self.push(name, Op::LayerNorm(norm), vec![x])
+    }
+
+    pub fn scale(&mut self, scale: &'a Param<Tensor<1>>, x: Node) -> Node {
+        self.push(self.after(x, "scale"), Op::Scale(scale), vec![x])
+    }
+
+    pub fn gelu(&mut self, x: Node) -> Node {
+        self.push(self.after(x, "gelu"), Op::Gelu, vec![x])
+    }
+
+    pub fn hard_swish(&mut self, x: Node) -> Node {
+        self.push(self.after(x, "hard_swish"), Op::HardSwish, vec![x])
+    }
+
+    pub fn hard_sigmoid(&mut self, x: Node) -> Node {
+        self.push(self.after(x, "hard_sigmoid"), Op::HardSigmoid, vec![x])
+    }
+
+    /// Channels of `x` times those of the pixel `weights`.
+    pub fn weigh(&mut self, x: Node, weights: Node) -> Node {
+        self.push(self.after(x, "weigh"), Op::Weigh, vec![x, weights])
+    }
+
+    pub fn gated(&mut self, x: Node) -> Node {
+        self.push(self.after(x, "gated"), Op::Gated, vec![x])
+    }
+
+    /// Attention of `heads` on `qkv`, the queries, keys and values of each token.
+    pub fn attention(
+        &mut self,
+        name: impl Into<String>,
+        qkv: Node,
+        patches: Node,
+        (heads, rotary): (usize, Option<Rotary>),
+    ) -> Node {
+        self.push(name, Op::Attention { heads, rotary }, vec![qkv, patches])
     }
 
     fn push(&mut self, name: impl Into<String>, op: Op<'a>, inputs: Vec<Node>) -> Node {

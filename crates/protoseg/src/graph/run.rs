@@ -1,10 +1,15 @@
 //! The graph computed by operations of Burn, with gradients, on any device.
 
-use burn::tensor::{
-    Tensor,
-    module::{adaptive_avg_pool2d, max_pool2d},
-    ops::MaxPoolOptions,
+use burn::{
+    module::Param,
+    tensor::{
+        Tensor, TensorData,
+        activation::{gelu, hard_sigmoid, silu, softmax},
+        module::{adaptive_avg_pool2d, max_pool2d},
+        ops::MaxPoolOptions,
+    },
 };
+use protoseg_kernels::channels_last::Rotations;
 
 use super::{
     Graph, Node, Op, PerNode,
@@ -13,7 +18,7 @@ use super::{
 };
 use crate::{
     bridge::{self, Then, activate},
-    nn::{resize_centred, unit_pixels, upsample},
+    nn::{Rotary, resize_centred, unit_pixels, upsample},
 };
 
 impl Graph<'_> {
@@ -87,6 +92,27 @@ fn single(op: Op, inputs: &[Node], values: &mut Values) -> Tensor<4> {
         Op::Concat => Tensor::cat(inputs.collect(), 1),
         Op::Stages => stages(inputs.collect()),
         Op::Dropout(dropout) => dropout.forward(next()),
+        Op::Tokens(tokens) => tokens.forward(next()),
+        Op::Grid { prefix } => {
+            let (tokens, [.., height, width]) = (next(), next().dims());
+            let [batch, channels, _, count] = tokens.dims();
+            tokens.slice_dim(3, prefix..count).reshape([batch, channels, height, width])
+        }
+        Op::LayerNorm(norm) => norm.forward(next()),
+        Op::Scale(factors) => scaled(next(), factors),
+        Op::Gelu => gelu(next()),
+        Op::HardSwish => {
+            let x = next();
+            x.clone() * hard_sigmoid(x, 1.0 / 6.0, 0.5)
+        }
+        Op::HardSigmoid => hard_sigmoid(next(), 1.0 / 6.0, 0.5),
+        Op::Weigh => next() * next(),
+        Op::Gated => {
+            let x = next();
+            let channels = x.dims()[1] / 2;
+            silu(x.clone().slice_dim(1, 0..channels)) * x.slice_dim(1, channels..2 * channels)
+        }
+        Op::Attention { heads, rotary } => attention(next(), heads, rotary, next()),
     }
 }
 
@@ -100,10 +126,53 @@ fn layer(layer: &Layer, values: &mut Values) -> Tensor<4> {
         }
     };
     let then = Then { add: layer.add.map(|node| values.read(node)), activation: layer.activation };
-    match layer.norm {
-        Some(norm) => norm.forward_then(convolved, then),
-        None => then.apply(convolved),
+    match (layer.norm, layer.scale) {
+        (Some(norm), _) => norm.forward_then(convolved, then),
+        (None, Some(factors)) => then.apply(scaled(convolved, factors)),
+        (None, None) => then.apply(convolved),
     }
+}
+
+/// Every channel times its factor.
+fn scaled(x: Tensor<4>, factors: &Param<Tensor<1>>) -> Tensor<4> {
+    let channels = x.dims()[1];
+    x * factors.val().reshape([1, channels, 1, 1])
+}
+
+/// Attention of `[batch, 3 * channels, 1, tokens]`, with queries and keys of patches rotated by their place on the grid.
+fn attention(qkv: Tensor<4>, heads: usize, rotary: Option<Rotary>, patches: Tensor<4>) -> Tensor<4> {
+    let [batch, all, _, tokens] = qkv.dims();
+    let depth = all / 3 / heads;
+    // [batch * heads, tokens, depth]
+    let part = |part: usize| {
+        let of = qkv.clone().slice_dim(1, part * heads * depth..(part + 1) * heads * depth);
+        of.reshape([batch * heads, depth, tokens]).swap_dims(1, 2)
+    };
+    let (mut queries, mut keys, values) = (part(0), part(1), part(2));
+    if let Some(rotary) = rotary {
+        let [.., height, width] = patches.dims();
+        let rotations = rotary.rotations([height, width], depth);
+        (queries, keys) = (rotated(queries, &rotations), rotated(keys, &rotations));
+    }
+    let scores = queries.matmul(keys.swap_dims(1, 2)).div_scalar((depth as f64).sqrt());
+    let mixed = softmax(scores, 2).matmul(values);
+    mixed.swap_dims(1, 2).reshape([batch, heads * depth, 1, tokens])
+}
+
+fn rotated(x: Tensor<3>, rotations: &Rotations) -> Tensor<3> {
+    let [_, tokens, depth] = x.dims();
+    let (device, half) = (x.device(), depth / 2);
+    let table = |values: &[f32]| {
+        Tensor::<3>::from_data(
+            TensorData::new(values.to_vec(), [1, tokens - rotations.prefix, depth]),
+            &device,
+        )
+    };
+    let patches = x.clone().slice_dim(1, rotations.prefix..tokens);
+    let first = patches.clone().slice_dim(2, 0..half);
+    let turned = Tensor::cat(vec![patches.clone().slice_dim(2, half..depth).neg(), first], 2);
+    let patches = patches * table(&rotations.cos) + turned * table(&rotations.sin);
+    Tensor::cat(vec![x.slice_dim(1, 0..rotations.prefix), patches], 1)
 }
 
 fn stages(maps: Vec<Tensor<4>>) -> Tensor<4> {

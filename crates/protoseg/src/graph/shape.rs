@@ -21,7 +21,23 @@ impl Graph<'_> {
                     let shape = conv_shape(conv, of(0));
                     [shape.out_height(), shape.out_width(), shape.to]
                 }
-                Op::Norm(_) | Op::Activation(_) | Op::Add | Op::Dropout(_) => of(0),
+                Op::Norm(_)
+                | Op::Activation(_)
+                | Op::Add
+                | Op::Dropout(_)
+                | Op::LayerNorm(_)
+                | Op::Scale(_)
+                | Op::Gelu
+                | Op::HardSwish
+                | Op::HardSigmoid
+                | Op::Weigh => of(0),
+                Op::Tokens(tokens) => {
+                    let [height, width, channels] = of(0);
+                    [1, tokens.prefix() + height * width, channels]
+                }
+                Op::Grid { .. } => [of(1)[0], of(1)[1], of(0)[2]],
+                Op::Gated => [of(0)[0], of(0)[1], of(0)[2] / 2],
+                Op::Attention { .. } => [of(0)[0], of(0)[1], of(0)[2] / 3],
                 Op::MaxPool(pool) => {
                     let [height, width, channels] = of(0);
                     [pool.out(height), pool.out(width), channels]

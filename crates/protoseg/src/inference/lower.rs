@@ -104,10 +104,11 @@ impl Lowering {
             Op::Activation(activation) => work(self, Work::Activation(activation)),
             Op::AveragePool { bins } => work(self, Work::AveragePool { bins }),
             Op::Resize if self.shapes[inputs[0]][..2] == [1, 1] => work(self, Work::Broadcast),
-            Op::Stages => {
+            Op::Stages | Op::Weigh => {
                 let (to, offset) = self.place(step.output);
                 let from: Vec<Map> = inputs.iter().map(|input| self.maps[input]).collect();
-                self.builder.step(&step.name, Work::Stages, &from, to, offset);
+                let work = if matches!(op, Op::Weigh) { Work::Weigh } else { Work::Stages };
+                self.builder.step(&step.name, work, &from, to, offset);
                 Ok(())
             }
             // Its parts are written to it.
@@ -118,6 +119,25 @@ impl Lowering {
                 Ok(())
             }
             Op::Input | Op::Conv(_) => unreachable!("it is no single step"),
+            Op::Tokens(tokens) => {
+                let [height, width, _] = self.shapes[inputs[0]];
+                work(self, Work::Tokens(tokens.at([height, width])))
+            }
+            Op::Grid { prefix } => work(self, Work::Grid { prefix }),
+            Op::LayerNorm(norm) => {
+                let [weight, bias] = norm.scale_and_shift();
+                work(self, Work::LayerNorm { weight, bias, epsilon: norm.epsilon as f32 })
+            }
+            Op::Gelu => work(self, Work::Gelu),
+            Op::HardSwish => work(self, Work::HardSwish),
+            Op::HardSigmoid => work(self, Work::HardSigmoid),
+            Op::Gated => work(self, Work::Gated),
+            Op::Attention { heads, rotary } => {
+                let ([height, width, _], [.., channels]) = (self.shapes[inputs[1]], self.shapes[step.output]);
+                let rotations = rotary.map(|rotary| rotary.rotations([height, width], channels / heads));
+                work(self, Work::Attention { heads, rotations })
+            }
+            Op::Scale(_) => no_kernel("a factor that follows no convolution"),
             Op::Norm(_) => no_kernel("a normalisation that follows no convolution"),
             Op::Add => no_kernel("a sum that follows no convolution"),
             Op::Resize => no_kernel("a resized map"),
@@ -126,7 +146,7 @@ impl Lowering {
 
     fn layer(&mut self, step: &Step, layer: &Layer) -> Result<(), NoKernel> {
         let shape = conv_shape(layer.conv, self.shapes[layer.input]);
-        let folded = Folded::new(layer.conv, layer.norm);
+        let folded = Folded::new(layer.conv, layer.norm, layer.scale);
         if !shape.is_supported() {
             return Err(NoKernel::new(&step.name, "a convolution in groups"));
         }

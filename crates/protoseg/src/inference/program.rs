@@ -7,11 +7,15 @@ use std::collections::HashMap;
 
 use protoseg_kernels::{
     Activation,
-    channels_last::{JoinedConvs, MaxPool, PackedConv, average_pool, join_stages, max_pool, transpose},
+    channels_last::{
+        JoinedConvs, MaxPool, PackedConv, Rotations, attention, average_pool, gated, gelu, join_stages,
+        layer_norm, max_pool, transpose,
+    },
 };
 use rayon::prelude::*;
 
 use super::spread::Spread;
+use crate::nn::PlacedTokens;
 
 /// A map of a run: its number, and `[height, width, channels]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +60,27 @@ pub enum Work {
     Spread(Spread),
     /// All maps joined on the grid of the first.
     Stages,
+    /// A map of patches as tokens.
+    Tokens(PlacedTokens),
+    /// Tokens as a map, without the first.
+    Grid {
+        prefix: usize,
+    },
+    LayerNorm {
+        weight: Vec<f32>,
+        bias: Vec<f32>,
+        epsilon: f32,
+    },
+    Gelu,
+    HardSwish,
+    HardSigmoid,
+    /// Channels of the first map times those of the pixel that the second is.
+    Weigh,
+    Gated,
+    Attention {
+        heads: usize,
+        rotations: Option<Rotations>,
+    },
 }
 
 impl Step {
@@ -68,11 +93,12 @@ impl Step {
                 (sum(|conv| conv.shape().macs()), sum(PackedConv::computed_macs))
             }
             Work::Spread(spread) => spread.macs(),
-            Work::MaxPool(_)
-            | Work::Activation(_)
-            | Work::AveragePool { .. }
-            | Work::Broadcast
-            | Work::Stages => (0, 0),
+            Work::Attention { .. } => {
+                let [_, tokens, channels] = self.to.shape;
+                let macs = (2 * tokens * tokens * channels) as u64;
+                (macs, macs)
+            }
+            _ => (0, 0),
         }
     }
 
@@ -86,6 +112,15 @@ impl Step {
             Work::Broadcast => "copy to every pixel".to_string(),
             Work::Spread(_) => "pyramid shortcut".to_string(),
             Work::Stages => "join at unit length".to_string(),
+            Work::Tokens(_) => "tokens".to_string(),
+            Work::Grid { .. } => "grid".to_string(),
+            Work::LayerNorm { .. } => "layer norm".to_string(),
+            Work::Gelu => "gelu".to_string(),
+            Work::HardSwish => "hard swish".to_string(),
+            Work::HardSigmoid => "hard sigmoid".to_string(),
+            Work::Weigh => "weigh channels".to_string(),
+            Work::Gated => "gated unit".to_string(),
+            Work::Attention { heads, .. } => format!("attention of {heads} heads"),
         }
     }
 
@@ -114,19 +149,48 @@ impl Step {
                 let shapes = self.from.iter().map(|map| map.shape);
                 join_stages(&maps.iter().copied().zip(shapes).collect::<Vec<_>>(), out);
             }
+            Work::Tokens(tokens) => tokens.place(maps[0], out),
+            Work::Grid { prefix } => out.copy_from_slice(&maps[0][prefix * channels..]),
+            Work::LayerNorm { weight, bias, epsilon } => layer_norm(maps[0], weight, bias, *epsilon, out),
+            Work::Gelu => gelu(maps[0], out),
+            Work::HardSwish => each(maps[0], out, |x| x * hard_sigmoid(x)),
+            Work::HardSigmoid => each(maps[0], out, hard_sigmoid),
+            Work::Weigh => weigh(maps[0], maps[1], out),
+            Work::Gated => gated(maps[0], channels, out),
+            Work::Attention { heads, rotations } => {
+                attention(maps[0], *heads, channels, rotations.as_ref(), out);
+            }
         }
     }
 }
 
 fn activate(activation: Activation, from: &[f32], to: &mut [f32]) {
+    match activation {
+        Activation::None => to.copy_from_slice(from),
+        Activation::Relu => each(from, to, |x| x.max(0.0)),
+        Activation::Relu6 => each(from, to, |x| x.clamp(0.0, 6.0)),
+    }
+}
+
+/// A function of every value.
+fn each(from: &[f32], to: &mut [f32], function: impl Fn(f32) -> f32 + Sync) {
     const PART: usize = 1 << 14;
-    let most = match activation {
-        Activation::None => return to.copy_from_slice(from),
-        Activation::Relu => f32::INFINITY,
-        Activation::Relu6 => 6.0,
-    };
     to.par_chunks_mut(PART).zip(from.par_chunks(PART)).for_each(|(to, from)| {
-        to.iter_mut().zip(from).for_each(|(to, &from)| *to = from.max(0.0).min(most));
+        to.iter_mut().zip(from).for_each(|(to, &from)| *to = function(from));
+    });
+}
+
+fn hard_sigmoid(x: f32) -> f32 {
+    (x * (1.0 / 6.0) + 0.5).clamp(0.0, 1.0)
+}
+
+/// Every pixel times `weights`, channel by channel.
+fn weigh(from: &[f32], weights: &[f32], to: &mut [f32]) {
+    let line = weights.len() * 64;
+    to.par_chunks_mut(line).zip(from.par_chunks(line)).for_each(|(to, from)| {
+        for (to, from) in to.chunks_exact_mut(weights.len()).zip(from.chunks_exact(weights.len())) {
+            to.iter_mut().zip(from).zip(weights).for_each(|((to, from), weight)| *to = from * weight);
+        }
     });
 }
 
@@ -322,11 +386,8 @@ impl Program {
             Work::Conv(conv) => conv.weight_bytes(),
             Work::Joined(convs) => convs.layers().map(PackedConv::weight_bytes).sum(),
             Work::Spread(spread) => spread.weight_bytes(),
-            Work::MaxPool(_)
-            | Work::Activation(_)
-            | Work::AveragePool { .. }
-            | Work::Broadcast
-            | Work::Stages => 0,
+            Work::Tokens(tokens) => tokens.bytes(),
+            _ => 0,
         };
         self.steps.iter().map(bytes).sum()
     }

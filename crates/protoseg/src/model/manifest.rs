@@ -125,6 +125,12 @@ impl Manifest {
         {
             return Err(format!("the temperature of its confidences must be above 0, got `{temperature}`"));
         }
+        if !(1..=256).contains(&self.preprocess.multiple) {
+            return Err(format!(
+                "sides of its canvas in steps of {} are not possible",
+                self.preprocess.multiple
+            ));
+        }
         let scale = self.preprocess.mean.iter().chain(&self.preprocess.std);
         let is_usable = |value: &f32| value.abs() <= 1e6;
         if !scale.into_iter().all(is_usable) || self.preprocess.std.iter().any(|std| std.abs() < 1e-6) {

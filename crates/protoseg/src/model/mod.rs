@@ -319,6 +319,13 @@ impl Model {
         Ok(self.with_manifest(manifest))
     }
 
+    /// The same weights with a canvas that is a third larger, for a second look at images.
+    pub(crate) fn for_second_look(&self) -> Result<Self, ModelError> {
+        let size = self.preprocess().size;
+        // The network's grid begins and ends at the canvas's edge as before.
+        self.with_canvas(size + size / 3 / Preprocess::MULTIPLE * Preprocess::MULTIPLE)
+    }
+
     /// The same weights with images that reach the canvas in another way. The fingerprint changes with it.
     pub fn with_fit(&self, fit: Fit) -> Self {
         if self.preprocess().fit == fit {

@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use protoseg_core::{IGNORE, RowMap, SUPPORT_ROW};
 
 use super::Hint;
-use crate::{method::support_sums::SupportSums, model::Model, segmenter::Segmenter};
+use crate::{class_pack::Shot, model::Model, segmenter::Segmenter};
 
 /// The likelihood of the thing at each position of the features, from 0 to 1, row by row; none if the model cannot be
 /// taught with these hints.
@@ -24,8 +24,7 @@ pub fn opinion(
     let labels = RowMap::new(width, height, hints.iter().map(label).collect());
     let own = model.classes().n_base() as u16;
     let sums = model.remember_strokes(features.clone(), &labels, SUPPORT_ROW, &usage);
-    let sums = with_row(sums, own);
-    sums.own()?;
+    let sums = Shot::new("", 0, sums)?.sums(own);
     let classifier = model.classifier(&["thing under a stroke"], &[sums], &usage).ok()?;
     let grid = Segmenter::with_classifier(model, classifier, usage).grid(features);
     let likelihood = |scores: &[f32]| {
@@ -34,10 +33,4 @@ pub fn opinion(
         1.0 / (1.0 + (best - f64::from(scores[usize::from(own)])).exp())
     };
     Some(grid.positions().map(likelihood).collect())
-}
-
-/// The same with the row that its class gets.
-fn with_row(mut sums: SupportSums, row: u16) -> SupportSums {
-    sums.sums.iter_mut().filter(|sum| sum.row == sums.novel).for_each(|sum| sum.row = row);
-    SupportSums { novel: row, ..sums }
 }

@@ -5,6 +5,7 @@ mod error;
 mod event;
 mod folder;
 mod head;
+mod layers;
 mod optimizer;
 mod plan;
 mod run;

@@ -51,6 +51,9 @@ pub struct OptimizerSettings {
     pub lr: f64,
     /// The rate of everything else, over the encoder's.
     pub head_factor: f64,
+    /// The rate of each layer of the encoder, over that of the layer after it. The last one has the encoder's rate.
+    #[serde(skip_serializing_if = "is_one")]
+    pub layer_decay: f64,
     /// Of SGD; beta 1 of AdamW.
     pub momentum: f64,
     /// Of every parameter.
@@ -86,6 +89,10 @@ fn is_a_tenth(value: &f64) -> bool {
     *value == 0.1
 }
 
+fn is_one(value: &f64) -> bool {
+    *value == 1.0
+}
+
 fn is_zero(value: &f64) -> bool {
     *value == 0.0
 }
@@ -102,6 +109,7 @@ impl OptimizerSettings {
         Self {
             lr: 0.01,
             head_factor: 10.0,
+            layer_decay: 1.0,
             momentum: 0.9,
             weight_decay: 1e-4,
             power: 0.9,
@@ -122,6 +130,10 @@ impl OptimizerSettings {
             if !(value > 0.0 && value.is_finite()) {
                 return Err(ConfigError::new(key, value, "a number above 0"));
             }
+        }
+        if !(self.layer_decay > 0.0 && self.layer_decay <= 1.0) {
+            let expected = "a number above 0 and up to 1";
+            return Err(ConfigError::new("optimizer.layer_decay", self.layer_decay, expected));
         }
         if !(0.0..1.0).contains(&self.momentum) {
             return Err(ConfigError::new("optimizer.momentum", self.momentum, "a number from 0 to below 1"));
@@ -168,7 +180,8 @@ impl OptimizerSettings {
         self.lr * risen * fallen
     }
 
-    pub(crate) fn optimizer(&self) -> ModuleOptimizer {
+    /// The rule for a network whose encoder has these layers.
+    pub(crate) fn optimizer(&self, layers: &[ParamGroup]) -> ModuleOptimizer {
         match self.optimizer {
             OptimizerKind::Sgd => self.grouped(
                 SgdConfig::new()
@@ -181,6 +194,7 @@ impl OptimizerSettings {
                     ))
                     .with_weight_decay(Some(WeightDecayConfig::new(self.weight_decay as f32)))
                     .build(),
+                layers,
             ),
             OptimizerKind::AdamW => self.grouped(
                 AdamWConfig::new()
@@ -189,18 +203,23 @@ impl OptimizerSettings {
                     .with_epsilon(1e-8)
                     .with_weight_decay(self.weight_decay as f32)
                     .build(),
+                layers,
             ),
         }
     }
 
-    /// One rule at two rates: the encoder's, and that of everything else.
-    fn grouped<O: Optimizer + 'static>(&self, rule: O) -> ModuleOptimizer {
+    /// One rule at several rates: those of the encoder's layers, and that of everything else.
+    fn grouped<O: Optimizer + 'static>(&self, rule: O, layers: &[ParamGroup]) -> ModuleOptimizer {
+        let scaled = |factor: f64| Scaled { rule: rule.clone(), factor };
         let encoder = ParamGroup::from_regex("^encoder[.]").expect("the pattern is well formed");
-        ModuleOptimizer::from(Scaled { rule: rule.clone(), factor: self.head_factor }).with_group(
-            encoder,
-            Scaled { rule, factor: 1.0 },
-            None,
-        )
+        let optimizer =
+            ModuleOptimizer::from(scaled(self.head_factor)).with_group(encoder, scaled(1.0), None);
+        if self.layer_decay == 1.0 {
+            return optimizer;
+        }
+        layers.iter().rev().enumerate().fold(optimizer, |optimizer, (behind, layer)| {
+            optimizer.with_group(layer.clone(), scaled(self.layer_decay.powi(behind as i32)), None)
+        })
     }
 }
 
@@ -277,7 +296,7 @@ mod tests {
     fn what_is_not_said_is_not_written() {
         let text = toml::to_string(&OptimizerSettings::reference()).unwrap();
         assert!(
-            ["nesterov", "milestones", "factor =", "floor"]
+            ["nesterov", "milestones", "factor =", "floor", "layer_decay"]
                 .iter()
                 .all(|key| !text.contains(&format!("\n{key}"))),
             "{text}"
@@ -289,7 +308,7 @@ mod tests {
     fn nesterov_is_pytorch_s() {
         let recipe =
             OptimizerSettings { nesterov: true, weight_decay: 0.0, ..OptimizerSettings::reference() };
-        let mut optimizer = recipe.optimizer();
+        let mut optimizer = recipe.optimizer(&[]);
         let device = cpu().autodiff();
         let mut layer = LinearConfig::new(1, 1).with_bias(false).init(&device);
         layer.weight = Param::from_tensor(Tensor::from_floats([[2.0]], &device));
@@ -314,7 +333,7 @@ mod tests {
             weight_decay: 0.1,
             ..OptimizerSettings::reference()
         };
-        let mut optimizer = recipe.optimizer();
+        let mut optimizer = recipe.optimizer(&[]);
         let device = cpu().autodiff();
         let mut layer = LinearConfig::new(1, 1).with_bias(false).init(&device);
         layer.weight = Param::from_tensor(Tensor::from_floats([[2.0]], &device));

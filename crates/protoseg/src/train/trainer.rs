@@ -10,7 +10,7 @@ use burn::{
 };
 use protoseg_core::seed;
 
-use super::OptimizerSettings;
+use super::{OptimizerSettings, layers::encoder_layers};
 use crate::{
     bridge::is_cpu,
     inference::Programs,
@@ -39,6 +39,8 @@ pub struct TrainerConfig {
     pub more_devices: Vec<Device>,
     /// The encoder's batch-norm keeps its running statistics, its scale and its shift.
     pub freeze_batch_norm: bool,
+    /// Only this many of the encoder's last layers learn; without a number, all of them.
+    pub train_last: Option<usize>,
     /// Recompute what is cheap in the backward pass instead of keeping it.
     pub gradient_checkpointing: bool,
 }
@@ -61,6 +63,7 @@ impl TrainerConfig {
             accumulate: 1,
             more_devices: Vec::new(),
             freeze_batch_norm: false,
+            train_last: None,
             gradient_checkpointing: false,
         }
     }
@@ -115,7 +118,12 @@ impl Trainer {
             let group = ParamGroup::from_regex(pattern).expect("the pattern is well formed");
             network = network.freeze_group(group);
         }
-        let optimizer = config.optimizer.optimizer();
+        let layers = encoder_layers(&network);
+        if let Some(last) = config.train_last {
+            let first = layers.len().saturating_sub(last);
+            network = layers[..first].iter().cloned().fold(network, Module::freeze_group);
+        }
+        let optimizer = config.optimizer.optimizer(&layers);
         Self { network: Some(network), optimizer, config, step: 0, programs: Programs::default() }
     }
 

@@ -37,6 +37,8 @@ pub fn load_encoder(
     config: &EncoderConfig,
     device: &Device,
 ) -> Result<Encoder, WeightsError> {
+    let adapted = config.adapt(checkpoint)?;
+    let checkpoint = adapted.as_ref().unwrap_or(checkpoint);
     let has_layer4 = !matches!(config, EncoderConfig::ResNet(resnet) if resnet.layers == 3);
     assign(config.init(device), checkpoint, |name| match config.rename(name) {
         Rename::To(ours) if ours.starts_with("layer4.") && !has_layer4 => Rename::Skip,

@@ -10,12 +10,13 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use burn::tensor::TensorData;
 use half::{bf16, f16};
 use protoseg_data::open_regular;
 use pytorch_reader::{DType as TorchDtype, PytorchReader};
 use safetensors::{Dtype, tensor::Metadata};
 
-use super::{WeightsError, pickle};
+use super::{WeightsError, pickle, write::serialize};
 
 /// The tensors of a file by name.
 pub struct TensorFile {
@@ -132,7 +133,23 @@ impl TensorFile {
         }
     }
 
-    pub(super) fn layout_error(&self, reason: impl Into<String>) -> WeightsError {
+    /// The values of a tensor with their shape; those of a matrix as a 1x1 convolution's.
+    pub(crate) fn read_as_conv(&self, name: &str) -> Result<TensorData, WeightsError> {
+        let shape = match self.shape(name).unwrap_or_default() {
+            &[to, from] => vec![to, from, 1, 1],
+            other => other.to_vec(),
+        };
+        Ok(TensorData::new(self.read(name)?, shape))
+    }
+
+    /// A file of other tensors, in memory, in the place of this one.
+    pub(crate) fn replaced(&self, tensors: Vec<(String, TensorData)>) -> Result<Self, WeightsError> {
+        let failed = |source| WeightsError::Write { path: self.path.clone(), source };
+        let bytes = serialize(tensors, HashMap::new()).map_err(failed)?;
+        Self::in_memory(&self.path.to_string_lossy(), bytes)
+    }
+
+    pub(crate) fn layout_error(&self, reason: impl Into<String>) -> WeightsError {
         WeightsError::Layout { path: self.path.clone(), reason: reason.into() }
     }
 }
@@ -212,7 +229,10 @@ fn check_pickles(path: &Path) -> io::Result<()> {
 
 /// Picks the weights out of a training checkpoint, and takes off what wrapping put before their names.
 fn unwrap_names(tensors: Tensors) -> Tensors {
+    // DINOv3 of transformers has blocks called `model.layer.`, beside other tensors.
+    let is_plain = tensors.contains_key("embeddings.cls_token");
     let wrapper = STATE_DICT_KEYS.iter().find(|key| tensors.keys().any(|name| name.starts_with(**key)));
+    let wrapper = wrapper.filter(|_| !is_plain);
     let inner = |(name, tensor): (String, Stored)| {
         let name = match wrapper {
             Some(key) => name.strip_prefix(key)?,

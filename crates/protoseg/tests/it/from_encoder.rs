@@ -3,13 +3,14 @@
 use proptest::{prelude::*, test_runner::TestRunner};
 use protoseg::{
     ClassPack, Image, Model, Precision, Segmenter, Support,
-    core::{NovelPixels, Protocol},
+    core::{NovelPixels, Protocol, RowMap},
     evaluate::{Evaluation, SupportSource, evaluate},
     from_encoder::BACKGROUND_ROWS,
     method::{Seen, Usage, prototypes::Answer},
     train::HeadPlan,
 };
 use protoseg_data::Benchmark;
+use rayon::prelude::*;
 
 use crate::fixture::values;
 
@@ -141,6 +142,7 @@ fn one_pass_and_a_short_training_know_the_base_classes_of_scenes() {
         size: None,
         limit: Some(20),
         part: None,
+        second_look: false,
     };
     let evaluated = evaluate(&model, &scenes, &plan, &|_, _| (), |image| {
         assert_eq!((image.before.len(), image.predicted.len()), (5, 5));
@@ -150,6 +152,26 @@ fn one_pass_and_a_short_training_know_the_base_classes_of_scenes() {
     let [cosine, whitened, _, product, _] = total[..] else { panic!("{total:?}") };
     assert!(whitened > cosine && product > cosine, "cosine, whitened, head, product: {total:?}");
     assert!(evaluated.cells.iter().all(|cell| cell.base_before.is_some()));
+
+    // A second look is the same in an evaluation and in a prediction, and it changes answers.
+    let usages = vec![model.usage().unwrap()];
+    let once = Evaluation { usages, limit: Some(2), ..plan.clone() };
+    let twice = Evaluation { second_look: true, ..once.clone() };
+    let segmenter = Segmenter::builder(&model).second_look(true).build().unwrap();
+    let [mut first, mut second] = [Vec::new(), Vec::new()];
+    evaluate(&model, &scenes, &once, &|_, _| (), |image| first.extend_from_slice(image.before)).unwrap();
+    evaluate(&model, &scenes, &twice, &|_, _| (), |image| {
+        assert_eq!(segmenter.predict(image.image).labels(), &image.before[0], "{}", image.name);
+        second.extend_from_slice(image.before);
+    })
+    .unwrap();
+    let pixels = |maps: &[RowMap]| maps.iter().flat_map(|map| map.data.clone()).collect::<Vec<u16>>();
+    let (first, second) = (pixels(&first), pixels(&second));
+    let differ = first.iter().zip(&second).filter(|(a, b)| a != b).count();
+    assert!(differ > 0 && 5 * differ < first.len(), "{differ} of {} pixels differ", first.len());
+    let square = Evaluation { protocol: Protocol::Reference, ..twice };
+    let refused = evaluate(&model, &scenes, &square, &|_, _| (), |_| ()).unwrap_err().to_string();
+    assert!(refused.starts_with("images cannot be looked at twice"), "{refused}");
 
     // Confidences are made true for the model's own use, and for no other.
     let calibrated = model.calibrated(&few, &|_, _| ()).unwrap();
@@ -188,4 +210,24 @@ fn fast_products_change_few_labels_and_no_fingerprint() {
         "{same} of {} pixels have the same class",
         single.len()
     );
+}
+
+#[test]
+fn a_new_classifier_answers_many_threads_at_once() {
+    // A thread that packed the rows for its first answer could be handed another one's question, and wait for itself.
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let model = small();
+        let pack = taught(&model, &[("square", 0)]);
+        let (image, _) = picture(3);
+        let seen = Segmenter::builder(&model).build().unwrap().see(model.canvas(&image));
+        for _ in 0..200 {
+            let segmenter = Segmenter::builder(&model).pack(&pack).build().unwrap();
+            (0..16).into_par_iter().for_each(|_| {
+                segmenter.predict_seen(&seen, (96, 96), (24, 24)).labels();
+            });
+        }
+        done.send(()).unwrap();
+    });
+    ended.recv_timeout(std::time::Duration::from_secs(120)).expect("all threads end");
 }

@@ -9,7 +9,8 @@ use protoseg::{
     decoder::DecoderKind,
     device::cpu,
     encoder::{
-        EfficientNetLiteConfig, EncoderConfig, MobileNetV2Config, ResNetConfig, Stem, StrideOn, VggConfig,
+        EfficientNetLiteConfig, EncoderConfig, MobileNetV2Config, MobileNetV3Config, ResNetConfig, Stem,
+        StrideOn, VggConfig,
     },
     inference::Extractor,
     method::{Method, capl::Capl},
@@ -99,6 +100,7 @@ fn joined_maps_are_the_same_in_use() {
         EncoderConfig::Vgg16(VggConfig { output_stride: 16 }),
         EncoderConfig::EfficientNetLite(EfficientNetLiteConfig { variant: 0, output_stride: 32 }),
         EncoderConfig::MobileNetV2(MobileNetV2Config { output_stride: 32 }),
+        EncoderConfig::MobileNetV3(MobileNetV3Config { large: true, output_stride: 32 }),
     ] {
         let what = format!("joined maps of {encoder:?}");
         compare(&NetworkConfig::stages(encoder), [65, 97], &what);
@@ -129,6 +131,7 @@ fn networks_of_inverted_residuals_are_the_same_in_use() {
         for encoder in [
             EncoderConfig::EfficientNetLite(EfficientNetLiteConfig { variant: 0, output_stride }),
             EncoderConfig::MobileNetV2(MobileNetV2Config { output_stride }),
+            EncoderConfig::MobileNetV3(MobileNetV3Config { large: false, output_stride }),
         ] {
             for decoder in decoders {
                 let dim = if decoder == DecoderKind::Identity { encoder.channels()[1] } else { 24 };

@@ -18,3 +18,4 @@ mod pretrained;
 mod step;
 mod torch_files;
 mod training;
+mod vit;

@@ -371,7 +371,7 @@ all_overfit! {
     scl_canet: "scl-canet", 65 pixels, 300 steps at 1e-3;
     capl_panet: "capl-panet", 97 pixels, 60 steps at 2e-3;
     capl_pfenet: "capl-pfenet", 97 pixels, 160 steps at 2e-3;
-    hsnet: "hsnet", 97 pixels, 200 steps at 2e-3;
+    hsnet: "hsnet", 97 pixels, 300 steps at 2e-3;
     asgnet: "asgnet", 97 pixels, 120 steps at 2e-3;
     repri: "repri", 161 pixels, 160 steps at 2e-3;
     cwt: "cwt", 97 pixels, 300 steps at 5e-3;

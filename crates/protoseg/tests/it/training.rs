@@ -9,7 +9,7 @@ use protoseg::{
     core::RowMap,
     decoder::{Decoder, DecoderKind},
     device::cpu,
-    encoder::Encoder,
+    encoder::{Block, Encoder},
     method::{
         BaseClasses, Images, Method, TrainingBatch,
         capl::{Ablation, Capl, Preset},
@@ -85,7 +85,7 @@ fn the_loss_falls_and_a_run_repeats_bit_for_bit() {
 
 #[test]
 fn networks_of_depthwise_convolutions_learn() {
-    for encoder in ["efficientnet-lite0", "mobilenetv2"] {
+    for encoder in ["efficientnet-lite0", "mobilenetv2", "mobilenetv3-small"] {
         let mut plan =
             NetworkPlan { output_stride: Some(8), dim: 16, dropout: 0.0, ..NetworkPlan::default() };
         plan.set_arch(&format!("fcn-{encoder}")).unwrap();
@@ -152,6 +152,44 @@ fn recomputing_changes_no_loss() {
     let (recomputed, b) = run(network, TrainerConfig { gradient_checkpointing: true, ..config(3) });
     assert_eq!(kept, recomputed);
     assert_eq!(values(a.method.capl().classifier.val()), values(b.method.capl().classifier.val()));
+}
+
+/// Weights of the first and of the last convolution of a ResNet, and a running mean of the first.
+fn ends(network: &Network) -> [Vec<f32>; 3] {
+    let Encoder::ResNet(resnet) = &network.encoder else { panic!("a ResNet") };
+    let first = &resnet.stem[0];
+    let Some(Block::Basic(last)) = resnet.layer4.last() else { panic!("a ResNet-10") };
+    [values(first.conv.weight.val()), values(last.conv2.weight.val()), values(first.bn.running_mean.value())]
+}
+
+#[test]
+fn the_last_layers_can_learn_alone() {
+    let network = start();
+    let (_, trained) = run(network.clone(), TrainerConfig { train_last: Some(1), ..config(2) });
+    let ([first, last, mean], trained) = (ends(&network), ends(&trained));
+    assert_eq!((first, mean), (trained[0].clone(), trained[2].clone()));
+    assert_ne!(last, trained[1]);
+}
+
+#[test]
+fn rates_can_fall_from_layer_to_layer() {
+    let network = start();
+    let [first, last, _] = ends(&network);
+    let largest_step = |layer_decay: f64| {
+        let mut config = config(2);
+        config.optimizer.layer_decay = layer_decay;
+        let mut trainer = Trainer::new(network.clone(), config);
+        step(&mut trainer);
+        let [first_now, last_now, _] = ends(&trainer.network());
+        let largest = |before: &[f32], now: &[f32]| {
+            before.iter().zip(now).map(|(before, now)| (now - before).abs()).fold(0f32, f32::max)
+        };
+        [largest(&first, &first_now), largest(&last, &last_now)]
+    };
+    let (even, falling) = (largest_step(1.0), largest_step(0.5));
+    assert_eq!(even[1], falling[1], "the last layer has the encoder's own rate");
+    let power = (even[0] / falling[0]).log2();
+    assert!(power > 5.0 && (power - power.round()).abs() < 0.1, "each layer halves the rate: 2^{power}");
 }
 
 #[test]

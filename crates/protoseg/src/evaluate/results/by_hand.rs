@@ -52,6 +52,7 @@ pub(crate) fn results(fold: usize, rows: Vec<ResultRow>) -> Results {
         support_split: "train".to_string(),
         images: 9,
         images_in_split: 9,
+        second_look: false,
         min_support_pixels: 50,
         seeds: (0..draws as u64).collect(),
         classes: Classes::new(&["background", "cow_1"], &["duck"]).unwrap(),

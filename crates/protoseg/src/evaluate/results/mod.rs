@@ -47,6 +47,8 @@ pub struct Results {
     support_split: String,
     pub(super) images: usize,
     pub(super) images_in_split: usize,
+    /// Whether images were looked at a second time.
+    pub second_look: bool,
     min_support_pixels: u64,
     /// One draw of supports per seed.
     pub seeds: Vec<u64>,
@@ -170,6 +172,7 @@ impl Results {
             support_split: evaluated.support_split.clone(),
             images: evaluated.images,
             images_in_split: evaluated.of,
+            second_look: plan.second_look,
             min_support_pixels: evaluated.min_pixels,
             seeds,
             classes: evaluated.classes.clone(),
@@ -185,8 +188,9 @@ impl Results {
             1 => "1 draw".to_string(),
             seeds => format!("mean and deviation of {seeds} draws"),
         };
+        let looks = if self.second_look { ", looked at twice" } else { "" };
         format!(
-            "{data} fold {fold}, protocol {protocol}: {} of `{split}` at {size}, \
+            "{data} fold {fold}, protocol {protocol}: {} of `{split}` at {size}{looks}, \
              supports from `{support_split}`, {draws}; mIoU in %, `before` is base before teaching",
             count(images, "image")
         )

@@ -17,9 +17,9 @@ use burn::{
 use crate::{bridge, nn::Conv};
 
 /// Groups of channels that are normalised together.
-pub(super) const GROUPS: usize = 4;
+pub(crate) const GROUPS: usize = 4;
 /// Added to the variance.
-pub(super) const EPSILON: f64 = 1e-5;
+pub(crate) const EPSILON: f64 = 1e-5;
 /// Most support cells for which the convolution over them is a matrix product.
 const DENSE: usize = 16;
 

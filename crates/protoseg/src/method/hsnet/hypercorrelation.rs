@@ -12,7 +12,7 @@ use crate::method::{
 };
 
 /// Added to norms.
-pub(super) const TINY_NORM: f64 = 1e-5;
+pub(crate) const TINY_NORM: f64 = 1e-5;
 
 /// Cosines of all pairs of cells, at least 0: `[n, d, h, w]` and masked `[n, d, h', w']` -> `[n, h * w, h' * w']`.
 pub fn correlate(queries: Tensor<4>, supports: Tensor<4>) -> Tensor<3> {

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The stages whose blocks are correlated, finest first.
-pub(in crate::method) const STAGES: [usize; 3] = [2, 3, 4];
+pub(crate) const STAGES: [usize; 3] = [2, 3, 4];
 /// Channels after each block of a squeeze.
 const CHANNELS: [usize; 3] = [16, 64, 128];
 
@@ -141,7 +141,7 @@ fn over_support(pairs: Pairs, support: [usize; 2]) -> Pairs {
 }
 
 /// For each cell of the grid `to`, that cell of the grid `from`, or the last one along an axis that is shorter.
-pub(super) fn nearest_cells(from: [usize; 2], to: [usize; 2]) -> Vec<usize> {
+pub(crate) fn nearest_cells(from: [usize; 2], to: [usize; 2]) -> Vec<usize> {
     let cell = |place: usize| {
         let (y, x) = ((place / to[1]).min(from[0] - 1), (place % to[1]).min(from[1] - 1));
         y * from[1] + x

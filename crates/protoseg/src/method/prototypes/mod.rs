@@ -43,7 +43,7 @@ use super::{
     pooling::class_sums,
     support_sums::{Clusters, Pooled, SupportSums},
 };
-use crate::{config::ConfigError, network::Network};
+use crate::{config::ConfigError, network::Network, once::get_or_make};
 
 /// What a cosine is multiplied by before the softmax.
 const SCALE: f32 = 20.0;
@@ -471,7 +471,7 @@ impl PrototypeUsage {
         maps: &StageMaps,
         precision: Precision,
     ) -> ScoreGrid {
-        let by_stage = rows.by_stage.get_or_init(|| {
+        let by_stage = get_or_make(&rows.by_stage, || {
             let vector =
                 |tensor: Tensor<2>| -> Vec<f32> { tensor.try_into_vec_as().expect("weights are f32") };
             let channels: Vec<usize> = maps.0.iter().map(|(_, [.., channels])| *channels).collect();
@@ -553,7 +553,7 @@ fn cosines(
     scale: f32,
     device: &Device,
 ) -> Tensor<4> {
-    let panels = rows.panels.get_or_init(|| {
+    let panels = get_or_make(&rows.panels, || {
         let [count, dim] = rows.vectors.dims();
         let vectors: Vec<f32> = rows.vectors.clone().try_into_vec_as().expect("prototypes are f32");
         Panels::new(dim, count, |channel, row| vectors[row * dim + channel])

@@ -34,12 +34,13 @@ use crate::{
 };
 
 pub use canet::{SclCanet, SclCanetWeights};
+pub(crate) use pfenet::SHOTS;
 pub use pfenet::{SclPfenet, SclPfenetWeights};
 
 /// Added to the area under a mask.
-const TINY_AREA: f64 = 5e-4;
+pub(crate) const TINY_AREA: f64 = 5e-4;
 /// A resized mask is 1 or 0 up to rounding; between them it is further away.
-const ROUNDING: f64 = 1e-4;
+pub(crate) const ROUNDING: f64 = 1e-4;
 
 /// The network that SCL is built on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -42,7 +42,7 @@ use crate::{
 };
 
 /// What the sum over the shots is divided by.
-const SHOTS: f64 = 5.0;
+pub(crate) const SHOTS: f64 = 5.0;
 
 /// What SCL on PFENet adds to its encoder.
 #[derive(Module, Debug)]

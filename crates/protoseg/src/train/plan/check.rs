@@ -61,6 +61,9 @@ impl Plan {
         if !(1..=100).contains(&self.checkpoint.keep) {
             return refuse("checkpoint.keep", &self.checkpoint.keep, "1 to 100 checkpoints");
         }
+        if self.network.train_last == Some(0) {
+            return refuse("network.train_last", &0, "1 or more layers; `freeze_encoder` trains none");
+        }
         self.optimizer.validate()?;
         match self.method {
             MethodName::Generalized(_) => self.check_generalized(),
@@ -82,6 +85,9 @@ impl Plan {
         let NetworkPlan { encoder, decoder, stem, stride_on, .. } = NetworkPlan::default();
         let network = &self.network;
         let own = (&network.encoder, network.decoder, network.stem, network.stride_on);
+        if let Some(last) = network.train_last {
+            return Err(ConfigError::new("network.train_last", last, "left out if the encoder is frozen"));
+        }
         if own != (&encoder, decoder, stem, stride_on) {
             let expected = "left out if the encoder is frozen: it comes from `network.init`, or from the box";
             return Err(ConfigError::new("network.encoder", network.arch_with("..."), expected));

@@ -117,6 +117,9 @@ pub struct NetworkPlan {
     pub init: Option<PathBuf>,
     /// The encoder's batch-norm stays as `init` has it.
     pub freeze_batch_norm: bool,
+    /// Only this many of the encoder's last layers are trained, the others stay as `init` has them; by default all are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub train_last: Option<usize>,
     /// The whole encoder stays as `init` has it, or as it is in the box: base classes come from one pass over its
     /// features, and a head on them is trained.
     #[serde(skip_serializing_if = "is_false")]
@@ -256,6 +259,7 @@ impl Default for NetworkPlan {
             aux_head: true,
             init: None,
             freeze_batch_norm: false,
+            train_last: None,
             freeze_encoder: false,
         }
     }

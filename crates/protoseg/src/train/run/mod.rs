@@ -194,6 +194,7 @@ impl Run {
             accumulate: plan.training.accumulate,
             more_devices: devices[1..].to_vec(),
             freeze_batch_norm: plan.network.freeze_batch_norm,
+            train_last: plan.network.train_last,
             gradient_checkpointing: plan.training.gradient_checkpointing,
             ..TrainerConfig::new(
                 manifest.method.clone(),
