@@ -7,6 +7,7 @@ mod commands;
 mod hints;
 mod measure;
 mod output;
+mod weights;
 
 use std::{
     ffi::OsString,
@@ -58,6 +59,7 @@ fn carry_out(cli: cli::Cli) -> u8 {
         cli::Command::Completions(args) => commands::completions::run(&args),
         cli::Command::Import(args) => commands::import::run(&args),
         cli::Command::Export(args) => commands::export::run(&args),
+        cli::Command::Weights(args) => commands::weights::run(&args),
         cli::Command::Info(args) => commands::info::run(&args),
         cli::Command::Data(cli::Data::Check(args)) => commands::data_check::run(&args),
         cli::Command::Data(cli::Data::Show(args)) => commands::data_show::run(&args),

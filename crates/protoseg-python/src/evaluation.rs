@@ -59,7 +59,8 @@ impl Request<'_> {
         if pack.is_some() || (has_base && !has_novel) {
             let usage = model.usage()?;
             let pack = pack.as_deref();
-            let results = evaluate_labelled(&name, model, pack, &usage, benchmark, limit, &progress, |_| ())?;
+            let results =
+                evaluate_labelled(&name, model, pack, (&usage, false), benchmark, limit, &progress, |_| ())?;
             return Evaluation::new(
                 &results,
                 results.headline(),
@@ -78,6 +79,7 @@ impl Request<'_> {
             size: None,
             limit,
             part: None,
+            second_look: false,
         };
         if !has_base {
             let results = evaluate_taught(&name, model, benchmark, &plan, &[], &progress)?;

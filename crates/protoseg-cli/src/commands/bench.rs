@@ -72,6 +72,7 @@ struct Episodes {
 
 #[derive(Serialize)]
 struct Layers {
+    parameters: usize,
     /// Billions of floating-point operations per second, by a loop that touches no memory.
     peak_gflops: f64,
     peak_gflops_one_thread: f64,
@@ -249,6 +250,7 @@ fn layers(what: &BenchWhat, runs: usize) -> Result<()> {
         efficiency: 2e-9 * step.computed_macs as f64 / step.time.as_secs_f64().max(1e-9) / peak_gflops,
     };
     let details = Layers {
+        parameters: model.parameters(),
         peak_gflops,
         peak_gflops_one_thread,
         packed_weight_bytes,

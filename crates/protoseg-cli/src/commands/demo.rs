@@ -152,6 +152,7 @@ fn plan(args: &Demo, model: &Model) -> Result<Evaluation> {
         size: None,
         limit,
         part: None,
+        second_look: false,
     })
 }
 

@@ -173,6 +173,7 @@ impl Job<'_> {
             size: args.size.map(|size| size as usize),
             limit: args.limit,
             part,
+            second_look: args.second_look,
         };
         if !has_base {
             return Ok((self.taught(args, model, benchmark, &plan)?, None));
@@ -268,8 +269,9 @@ impl Job<'_> {
         let progress = |done: usize, total: usize| bar.show(done, total);
         let mut report = LabelledReport::default();
         let pack = pack.as_ref();
+        let used = (&usage, args.second_look);
         let results =
-            evaluate_labelled(&name, model, pack, &usage, benchmark, args.limit, &progress, |image| {
+            evaluate_labelled(&name, model, pack, used, benchmark, args.limit, &progress, |image| {
                 report.look(image)
             })?;
         drop(bar);

@@ -16,6 +16,7 @@ use super::shard::parse_shard;
 use crate::{
     cli,
     output::{self, Interrupted, experiment_watch::ExperimentWatch, quoted, table},
+    weights::{self, Downloads},
 };
 
 pub fn run(args: &cli::Experiment) -> Result<()> {
@@ -127,13 +128,13 @@ fn inputs(args: &cli::Experiment) -> Result<Inputs> {
     let data =
         args.data.as_deref().ok_or_else(|| anyhow!("no data set is given\nhint: choose one with --data"))?;
     let mut inputs = Inputs::new(data, args.root.as_deref())?;
+    let downloads = Downloads::unless_dry(args.offline, args.dry_run);
     for given in &args.init {
-        inputs = match given.split_once('=') {
-            Some((model, file)) if !Path::new(given).exists() => {
-                inputs.with_init(Some(model), Path::new(file))?
-            }
-            _ => inputs.with_init(None, Path::new(given))?,
+        let (model, init) = match given.split_once('=') {
+            Some((model, init)) if !Path::new(given).exists() => (Some(model), init),
+            _ => (None, given.as_str()),
         };
+        inputs = inputs.with_init(model, &weights::file("--init", Path::new(init), downloads)?)?;
     }
     inputs.epochs = args.epochs;
     inputs.devices.clone_from(&args.device);

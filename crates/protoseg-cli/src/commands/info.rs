@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use protoseg::{
     class_pack::ClassPack,
-    core::{ClassRole, Fit, Preprocess},
+    core::{ClassRole, Fit},
     method::{Method, capl::Preset},
     model::{Manifest, Model, ModelError},
 };
@@ -90,7 +90,7 @@ fn print(report: &Report<'_>) -> Result<()> {
             }
             Fit::Squash => format!("squashed to {0} x {0} px, normalised", preprocess.size),
             Fit::Tight => {
-                let multiple = Preprocess::TIGHT_MULTIPLE;
+                let multiple = preprocess.multiple;
                 format!(
                     "longer side to {} px, both sides to multiples of {multiple}, normalised",
                     preprocess.size

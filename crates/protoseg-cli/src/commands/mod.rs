@@ -26,3 +26,4 @@ pub mod studio;
 mod support_words;
 pub mod train;
 mod usage;
+pub mod weights;

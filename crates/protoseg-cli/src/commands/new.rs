@@ -14,10 +14,9 @@ use serde::Serialize;
 use crate::{
     cli::New,
     output::{self, progress::Bar},
+    weights::{self, Downloads, IN_BOX},
 };
 
-/// The name of the encoder in the box, which needs no file.
-const IN_BOX: &str = "efficientnet-lite0";
 /// Rows of a bank, unless a flag says otherwise.
 const BANK_ROWS: usize = 512;
 
@@ -34,7 +33,10 @@ pub fn run(args: &New) -> Result<()> {
     output::refuse_overwrite(&args.output, args.force)?;
     let is_in_box = args.encoder.as_ref().is_none_or(|path| path.as_os_str() == IN_BOX && !path.exists());
     let bare = match &args.encoder {
-        Some(path) if !is_in_box => Model::from_encoder(path, &cpu())?,
+        Some(given) if !is_in_box => {
+            let path = weights::file("--encoder", given, Downloads::new(args.offline))?;
+            Model::from_encoder(&path, &cpu())?
+        }
         _ => Model::builtin(),
     };
     let bare = match args.size {

@@ -77,7 +77,7 @@ pub fn run(args: &Predict) -> Result<()> {
     let pack = args.pack.as_ref().map(|path| load_pack(path, &model)).transpose()?;
     let usage = usage(&args.usage.method, &model)?;
     let model = if args.fast { model.with_precision(Precision::Fast) } else { model };
-    let mut builder = Segmenter::builder(&model).usage(usage.clone());
+    let mut builder = Segmenter::builder(&model).usage(usage.clone()).second_look(args.second_look);
     if let Some(pack) = &pack {
         builder = builder.pack(pack);
     }
@@ -209,6 +209,7 @@ fn settings(
         usage: format!("{} {}", usage.variant(), usage.preset()),
         tiles: args.tile.then_some(args.overlap),
         fast: args.fast,
+        second_look: args.second_look,
         abstain,
         write: kinds.names().into_iter().map(str::to_string).collect(),
     })

@@ -17,6 +17,7 @@ use crate::{
         progress::Bar,
         train_watch::{Display, TrainWatch},
     },
+    weights::{self, Downloads},
 };
 
 /// Trains. A folder in the place of a recipe is a data set.
@@ -32,6 +33,15 @@ pub fn run(args: &mut Train) -> Result<()> {
             bail!("two data sets are given: `{}` and `{data}`\nhint: give one of them", folder.display());
         }
         args.set.data = Some(folder.to_string_lossy().into_owned());
+    }
+    if let Some(init) = &mut args.set.init {
+        // A run that goes on has its weights already, and whether they are these is looked at below.
+        let is_dry = args.dry_run || args.resume.is_some();
+        match weights::file("--init", init, Downloads::unless_dry(args.offline, is_dry)) {
+            Ok(file) => *init = file,
+            Err(_) if args.resume.is_some() => {}
+            Err(error) => return Err(error),
+        }
     }
     let bar = Bar::new("images");
     let look: Progress<'_> = &|done, total| bar.show(done, total);
@@ -149,6 +159,8 @@ fn flag_of(key: &str, flags: &TrainFlags) -> Option<&'static str> {
         ("training.episodes", "--episodes", flags.episodes.is_some()),
         ("training.accumulate", "--accumulate", flags.accumulate.is_some()),
         ("optimizer.lr", "--lr", flags.lr.is_some()),
+        ("optimizer.layer_decay", "--layer-decay", flags.layer_decay.is_some()),
+        ("network.train_last", "--train-last", flags.train_last.is_some()),
         ("devices", "--device", flags.device.is_some()),
         ("method", "--method", flags.method.is_some()),
         ("network.encoder", "--arch", flags.arch.is_some()),
@@ -192,6 +204,7 @@ fn set_flags(plan: &mut Plan, flags: &TrainFlags) -> Result<()> {
     }
     set_some(&mut plan.network.init, &flags.init);
     plan.network.freeze_batch_norm |= flags.freeze_batch_norm;
+    set_some(&mut plan.network.train_last, &flags.train_last);
     match flags.freeze.as_deref() {
         None => {}
         Some("encoder") => plan.network.freeze_encoder = true,
@@ -209,6 +222,7 @@ fn set_flags(plan: &mut Plan, flags: &TrainFlags) -> Result<()> {
     set_some(&mut plan.training.episodes, &flags.episodes);
     set(&mut plan.training.accumulate, &flags.accumulate);
     set(&mut plan.optimizer.lr, &flags.lr);
+    set(&mut plan.optimizer.layer_decay, &flags.layer_decay);
     plan.training.gradient_checkpointing |= flags.gradient_checkpointing;
     set(&mut plan.seed, &flags.seed);
     set(&mut plan.devices, &flags.device);

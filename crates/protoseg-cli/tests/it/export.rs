@@ -66,7 +66,7 @@ fn what_cannot_be_one_graph_is_refused_by_name() {
     let desk = Desk::new();
     desk.save_system("asgnet");
     let error = desk.refused("export asgnet.safetensors -o asgnet.onnx");
-    assert!(error.contains("`asgnet`") && error.contains("`canet` and `pfenet`"), "{error}");
+    assert!(error.contains("`asgnet`") && error.contains("`scl-canet` and `hsnet`"), "{error}");
     assert!(!desk.path("asgnet.onnx").exists());
 
     // A system that compares means is one, and so is one with plain layers of its own.

@@ -15,4 +15,5 @@ mod run;
 mod studio;
 mod supports;
 mod train;
+mod weights;
 mod without_training;

@@ -125,6 +125,7 @@ class Model:
         abstain: float | None = None,
         tiles: bool | float | None = None,
         fast: bool = False,
+        second_look: bool = False,
     ) -> Prediction:
         """What the model, with the classes of `pack`, makes of an image."""
 
@@ -136,6 +137,7 @@ class Model:
         abstain: float | None = None,
         tiles: bool | float | None = None,
         fast: bool = False,
+        second_look: bool = False,
         on_error: Literal["raise", "skip"] = "raise",
     ) -> Predictions:
         """The predictions of many images, in order, several at a time."""

@@ -51,6 +51,7 @@ pub fn key(model: &Model, benchmark: &Benchmark, plan: &Evaluation) -> Value {
         "usages": usages.collect::<Vec<_>>(),
         "size": plan.size,
         "limit": plan.limit,
+        "second_look": plan.second_look,
     })
 }
 

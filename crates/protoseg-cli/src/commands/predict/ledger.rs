@@ -41,6 +41,9 @@ pub struct Settings {
     /// Whether products were rounded.
     #[serde(default)]
     pub fast: bool,
+    /// Whether images were looked at twice.
+    #[serde(default)]
+    pub second_look: bool,
     pub abstain: Option<f64>,
     pub write: Vec<String>,
 }
@@ -57,6 +60,7 @@ impl Settings {
             (self.usage != other.usage, "way to use the model (such as --preset)"),
             (self.tiles != other.tiles, "--tile or --overlap"),
             (self.fast != other.fast, "--fast"),
+            (self.second_look != other.second_look, "--second-look"),
             (self.abstain != other.abstain, "--abstain"),
             (self.write != other.write, "--write"),
         ];
