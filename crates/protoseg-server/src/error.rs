@@ -79,7 +79,6 @@ impl Failure {
     }
 
     /// Its status.
-    #[cfg(test)]
     pub fn status(&self) -> StatusCode {
         self.status
     }

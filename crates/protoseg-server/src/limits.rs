@@ -34,6 +34,8 @@ pub const CONNECTIONS: usize = 256;
 pub const LISTENERS: usize = 32;
 /// Requests that wait for the processor. More are asked to come again.
 pub const WAITING: usize = 64;
+/// Photos whose labels are asked for in one request.
+pub const LABELS_AT_ONCE: usize = 64;
 /// Bytes of request bodies that are held in memory at a time.
 pub const BODIES: usize = 256 << 20;
 /// Time for the head of a request. The body has three times as much, which is 2 MB/s for 64 MB, and so has a client

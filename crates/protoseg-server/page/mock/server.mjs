@@ -357,6 +357,12 @@ class Studio {
     }
     if (kind === "photos" && !id) return json(response, 201, this.addPhoto(body, decodeURIComponent(request.headers["x-name"] ?? "photo.png")));
     if (kind === "photos") return this.photoRoute(request, response, url, this.photo(id), what, side, body);
+    if (kind === "labels") {
+      await pause(this.delay);
+      const parts = url.searchParams.get("photos").split(",").map((text) => this.labelPart(Number(text.split("@")[0]), text.includes("@") ? Number(text.split("@")[1]) : null, side));
+      response.writeHead(200, { "Content-Type": "application/octet-stream", "Cache-Control": "no-store" }).end(Buffer.concat(parts));
+      return;
+    }
     if (kind === "classes") return json(response, method === "POST" ? 201 : 200, this.classRoute(method, id, body));
     if (kind === "undo") return json(response, 200, this.step(this.history, this.future));
     if (kind === "redo") return json(response, 200, this.step(this.future, this.history));
@@ -418,7 +424,11 @@ class Studio {
       response.writeHead(200, { "Content-Type": "application/octet-stream" }).end(Buffer.concat([this.head(w, h), ids]));
     } else if (what === "strokes") {
       await pause(this.delay);
-      json(response, 200, this.paint(photo, body));
+      const painted = this.paint(photo, body);
+      if (!url.searchParams.has("side") || !photo.ready) return json(response, 200, painted);
+      const { w, h, ids, confidence } = this.label(photo, side);
+      const headers = { "Content-Type": "application/octet-stream", "X-Stroke": JSON.stringify(painted) };
+      response.writeHead(200, headers).end(Buffer.concat([this.head(w, h), ids, confidence]));
     } else if (what === "masks") {
       const mask = readPng(body);
       if (mask.width !== width || mask.height !== height) throw new Refusal(400, `the mask has ${mask.width} x ${mask.height} pixels, the photo ${width} x ${height}`, "save the mask at the size of the photo");
@@ -433,6 +443,23 @@ class Studio {
       this.changed();
       json(response, 200, { revision: this.revision, pixels });
     } else throw new Refusal(404, "not found");
+  }
+
+  /** One of several photos' labels: id, status and length, then the bytes of a single answer. */
+  labelPart(id, known, side) {
+    const photo = this.photo(id);
+    let [status, body] = [200, Buffer.alloc(0)];
+    if (!photo.ready) {
+      this.queue = [photo.id, ...this.queue.filter((other) => other !== photo.id)];
+      status = 202;
+    } else if (known === this.revision) status = 304;
+    else {
+      const { w, h, ids, confidence } = this.label(photo, side);
+      body = Buffer.concat([this.head(w, h), ids, confidence]);
+    }
+    const head = Buffer.alloc(12);
+    [id, status, body.length].forEach((value, place) => head.writeUInt32LE(value, 4 * place));
+    return Buffer.concat([head, body]);
   }
 
   head(width, height) {

@@ -7,7 +7,7 @@ import { strokeAnswered, strokeEnded } from "./measure";
 import { holdPictures, releasePictures } from "./pictures";
 import { notice, problem, report, say, whileSaving } from "./status";
 import { classes, classOf, currentPhoto, emit, paintedClasses, setSetting, showRevisions, state } from "./store";
-import type { ClassInfo, Photo, Stroke, View } from "./types";
+import type { ClassInfo, LabelMap, Photo, Stroke, View } from "./types";
 import { words } from "./words";
 
 const PAGE = 200;
@@ -80,9 +80,10 @@ export function loadPhotosSoon(delay = 1500): void {
 }
 
 /** Takes note of a new revision and brings everything in view up to date, the photo in hand first. */
-export async function follow(revision: number, labelsChange: boolean): Promise<void> {
+export async function follow(revision: number, labelsChange: boolean, own?: { photo: number; labels: LabelMap }): Promise<void> {
   state.revision = Math.max(state.revision, revision);
   if (labelsChange) state.changeRevision = Math.max(state.changeRevision, revision);
+  if (own) labels.take(own.photo, own.labels);
   showRevisions();
   // With more strokes on their way, only the last one's labels are worth fetching.
   if (pending.some((item) => item.revision === null)) return;
@@ -122,12 +123,12 @@ export function paintStroke(photo: number, stroke: Stroke): void {
   holdPictures();
   void inLine(async () => {
     try {
-      const answer = await api.stroke(photo, stroke);
+      const { answer, labels: seen } = await api.stroke(photo, stroke, labels.largeSide(photo));
       own.revision = answer.revision;
       shownLeastSure.clear();
       strokeAnswered(ended, answer.revision, photo);
       sayStroke(stroke, answer.pixels);
-      await follow(answer.revision, true);
+      await follow(answer.revision, true, seen ? { photo, labels: seen } : undefined);
     } catch (error) {
       labels.release();
       releasePictures();

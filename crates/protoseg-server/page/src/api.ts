@@ -118,12 +118,36 @@ export const api = {
     return parseLabels(await response.arrayBuffer());
   },
 
+  /** Labels of several photos in one answer. A photo that fails has none: its own request says why. */
+  async labelsOf(photos: { id: number; known: number | null }[], side: number, signal: AbortSignal): Promise<Map<number, LabelMap | "waiting" | "same">> {
+    const list = photos.map(({ id, known }) => (known === null ? `${id}` : `${id}@${known}`)).join(",");
+    const response = await request(`/api/labels?side=${side}&photos=${list}`, { signal, cache: "no-store" });
+    const buffer = await response.arrayBuffer();
+    const view = new DataView(buffer);
+    const found = new Map<number, LabelMap | "waiting" | "same">();
+    for (let at = 0; at + 12 <= buffer.byteLength; ) {
+      const [id, status, length] = [view.getUint32(at, true), view.getUint32(at + 4, true), view.getUint32(at + 8, true)];
+      if (status === 200) found.set(id, parseLabels(buffer.slice(at + 12, at + 12 + length)));
+      else if (status === 202) found.set(id, "waiting");
+      else if (status === 304) found.set(id, "same");
+      at += 12 + length;
+    }
+    return found;
+  },
+
   async painted(id: number, side: number, signal: AbortSignal): Promise<LabelMap> {
     const response = await request(`/api/photos/${id}/painted?side=${side}`, { signal, cache: "no-store" });
     return parseLabels(await response.arrayBuffer());
   },
 
-  stroke: (id: number, stroke: Stroke) => send<StrokeAnswer>("POST", `/api/photos/${id}/strokes`, stroke),
+  /** Paints a stroke. The photo's new labels come with the answer, if the photo was looked at. */
+  async stroke(id: number, stroke: Stroke, side: number): Promise<{ answer: StrokeAnswer; labels: LabelMap | null }> {
+    const headers = { "Content-Type": "application/json" };
+    const response = await request(`/api/photos/${id}/strokes?side=${side}`, { method: "POST", headers, body: JSON.stringify(stroke) });
+    const said = response.headers.get("X-Stroke");
+    if (said === null) return { answer: (await response.json()) as StrokeAnswer, labels: null };
+    return { answer: JSON.parse(said) as StrokeAnswer, labels: parseLabels(await response.arrayBuffer()) };
+  },
 
   async mask(id: number, classId: number, file: Blob): Promise<StrokeAnswer> {
     const headers = { "Content-Type": "image/png" };

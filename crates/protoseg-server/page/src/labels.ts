@@ -2,7 +2,6 @@
 
 import { aborted, api } from "./api";
 import { shrink } from "./colours";
-import { Queue } from "./queue";
 import { emit, on, state } from "./store";
 import { report } from "./status";
 import type { LabelMap } from "./types";
@@ -27,10 +26,13 @@ const paint = new Map<number, LabelMap>();
 let inView: number[] = [];
 
 // One connection stays for events, two for small labels, two for photos, one for what the hand does.
-const queue = new Queue(2, (error) => {
-  report(error);
-  setTimeout(() => show(inView), 3000);
-});
+const LINES = 2;
+/** Photos of one request: few enough that the first appear soon, enough that requests are few. */
+const AT_ONCE = 8;
+
+let waiting: number[] = [];
+const underWay = new Map<AbortController, number[]>();
+let held = false;
 
 let handControl: AbortController | null = null;
 let paintControl: AbortController | null = null;
@@ -83,29 +85,53 @@ function fresh(entry: Entry | undefined): boolean {
 export function show(ids: number[]): void {
   inView = ids;
   const wanted = new Set(ids);
-  queue.keep((id) => wanted.has(id));
-  ids.forEach((id, rank) => {
-    if (id === state.current && large.get(id)?.now) return;
+  for (const [control, batch] of underWay) if (!batch.some((id) => wanted.has(id))) drop(control);
+  const coming = new Set([...underWay.values()].flat());
+  waiting = ids.filter((id) => {
+    if (coming.has(id) || (id === state.current && large.get(id)?.now)) return false;
     const entry = small.get(id);
-    if (fresh(entry) || entry?.state === "waiting" || entry?.state === "failed") return;
-    queue.add(id, rank, (signal) => fetchSmall(id, signal));
+    return !fresh(entry) && entry?.state !== "waiting" && entry?.state !== "failed";
   });
+  pump();
 }
 
-async function fetchSmall(id: number, signal: AbortSignal): Promise<void> {
-  const known = small.get(id)?.now?.revision ?? null;
-  let answer: Awaited<ReturnType<typeof api.labels>>;
+function drop(control: AbortController): void {
+  underWay.delete(control);
+  control.abort();
+}
+
+function pump(): void {
+  while (!held && underWay.size < LINES && waiting.length > 0) void fetchSmall(waiting.splice(0, AT_ONCE));
+}
+
+async function fetchSmall(batch: number[]): Promise<void> {
+  const control = new AbortController();
+  underWay.set(control, batch);
   try {
-    answer = await api.labels(id, SMALL, known, signal);
-  } catch (error) {
-    if (!aborted(error) && state.byId.get(id)?.features === "failed") {
-      keep(small, id, "failed", KEPT);
+    const known = batch.map((id) => ({ id, known: small.get(id)?.now?.revision ?? null }));
+    const answers = await api.labelsOf(known, SMALL, control.signal);
+    for (const id of batch) {
+      keep(small, id, answers.get(id) ?? "failed", KEPT);
       emit("labels", id);
-      return;
     }
-    throw error;
+    // Labels may have changed while these were on their way.
+    underWay.delete(control);
+    show(inView);
+  } catch (error) {
+    if (!aborted(error)) {
+      report(error);
+      setTimeout(() => show(inView), 3000);
+    }
+  } finally {
+    underWay.delete(control);
+    pump();
   }
-  keep(small, id, answer, KEPT);
+}
+
+/** Labels of a photo that came by themselves. */
+export function take(id: number, map: LabelMap): void {
+  keep(large, id, map, 6);
+  keep(small, id, shrink(map, SMALL), KEPT);
   emit("labels", id);
 }
 
@@ -154,13 +180,13 @@ export async function refreshPaint(): Promise<void> {
 
 /** While a stroke is on its way, other labels would be out of date on arrival. */
 export function hold(): void {
-  queue.hold();
-  queue.keep(() => false);
+  held = true;
+  for (const control of [...underWay.keys()]) drop(control);
   handControl?.abort();
 }
 
 export function release(): void {
-  queue.release();
+  held = false;
   show(inView);
 }
 

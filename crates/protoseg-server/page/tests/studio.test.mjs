@@ -224,7 +224,13 @@ describe("the studio", { skip, concurrency: false }, () => {
     await settled(page);
     await galleryCaughtUp(page);
     assert.equal((await project(page)).classes[0].painted_photos.length, 2);
-    assert.deepEqual(await visibleSeen(page), painted);
+    // The last tiles may be drawn a frame later.
+    let again = await visibleSeen(page);
+    for (let tries = 0; tries < 40 && Object.keys(again).length < Object.keys(painted).length; tries += 1) {
+      await page.waitForTimeout(100);
+      again = await visibleSeen(page);
+    }
+    assert.deepEqual(again, painted);
   });
 
   test("finds it all again after a reload", async () => {

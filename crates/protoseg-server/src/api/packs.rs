@@ -219,6 +219,20 @@ mod tests {
     }
 
     #[test]
+    fn a_server_has_so_many_packs_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let packs = Packs::open(Model::builtin(), folder.path()).unwrap();
+        let (first, _) = packs.register("pond", "duck", support("a", 1), false).unwrap();
+        {
+            let mut all = packs.packs.write().unwrap();
+            all.extend((1..limits::PACKS).map(|number| (format!("p{number}"), Arc::clone(&first))));
+        }
+        let refused = packs.register("one-more", "duck", support("a", 1), false).err().unwrap();
+        assert_eq!(refused.status(), 409);
+        assert!(packs.register("pond", "duck", support("b", 2), false).is_ok(), "what is there can learn");
+    }
+
+    #[test]
     fn a_change_is_on_the_disk_and_has_a_version_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let packs = Packs::open(Model::builtin(), folder.path()).unwrap();

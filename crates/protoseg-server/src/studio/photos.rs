@@ -227,6 +227,19 @@ mod tests {
     }
 
     #[test]
+    fn a_project_has_so_many_photos_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..=limits::PHOTOS {
+            fs::write(folder.path().join(format!("{number}.png")), []).unwrap();
+        }
+        let project = folder.path().join("protoseg-studio");
+        let photos = Photos::open(folder.path(), &project, &[]).unwrap();
+        assert_eq!(photos.len(), limits::PHOTOS);
+        let refused = photos.add("more.png", &png(2, 2)).err().unwrap();
+        assert_eq!(refused.status(), 409);
+    }
+
+    #[test]
     fn numbers_stay_and_new_files_follow() {
         let folder = tempfile::tempdir().unwrap();
         let project = folder.path().join("protoseg-studio");

@@ -6,11 +6,12 @@ use axum::{
     Router,
     body::{Body, Bytes},
     extract::{Path as Part, Query, State},
-    http::{HeaderMap, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     response::{IntoResponse, Response},
     routing::{get, patch, post},
 };
 use protoseg::picture::hex;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -56,6 +57,7 @@ pub fn router(studio: Arc<Studio>, site: Arc<Site>) -> Router {
         .route("/api/photos/{id}/labels", get(labels))
         .route("/api/photos/{id}/painted", get(painted))
         .route("/api/photos/{id}/strokes", post(stroke))
+        .route("/api/labels", get(labels_of_several))
         .route("/api/photos/{id}/masks", post(mask))
         .route("/api/classes", post(add_class))
         .route("/api/classes/{id}", patch(change_class).delete(remove_class))
@@ -334,6 +336,53 @@ async fn labels(State(room): State<Room>, Part(id): Part<u32>, uri: Uri) -> Answ
         .await
 }
 
+#[derive(Deserialize)]
+struct Several {
+    /// `id@revision` or `id`, separated by commas.
+    photos: String,
+    side: usize,
+}
+
+/// Labels of several photos, one after the other: id, status and length, then the bytes of a single answer. A request
+/// costs a browser as much time as the labels of a small photo cost the server.
+async fn labels_of_several(State(room): State<Room>, uri: Uri) -> Answer {
+    let Several { photos, side } = query(&uri)?;
+    let wanted: Vec<(u32, Option<u32>)> =
+        photos.split(',').map(known_photo).collect::<Option<_>>().ok_or_else(|| {
+            Failure::bad(format!("`photos={photos}` is no list of photos"))
+                .hint("give numbers, separated by commas")
+        })?;
+    if wanted.len() > limits::LABELS_AT_ONCE {
+        return Err(Failure::bad(format!("labels of at most {} photos at a time", limits::LABELS_AT_ONCE)));
+    }
+    let site = Arc::clone(&room.site);
+    site.work
+        .run(move || {
+            let _held = room.studio.in_work();
+            let answer = |&(id, known): &(u32, Option<u32>)| {
+                let (status, bytes) = match room.studio.labels(id, side, known) {
+                    Ok(Labels::Ready(bytes)) => (StatusCode::OK, bytes),
+                    Ok(Labels::Waiting) => (StatusCode::ACCEPTED, Vec::new()),
+                    Ok(Labels::Known) => (StatusCode::NOT_MODIFIED, Vec::new()),
+                    Err(failure) => (failure.status(), Vec::new()),
+                };
+                let head = [id, u32::from(status.as_u16()), bytes.len() as u32];
+                head.iter().flat_map(|value| value.to_le_bytes()).chain(bytes).collect::<Vec<u8>>()
+            };
+            let parts: Vec<Vec<u8>> = wanted.par_iter().map(answer).collect();
+            Ok(octets(parts.concat()))
+        })
+        .await
+}
+
+/// `12@5` or `12`.
+fn known_photo(text: &str) -> Option<(u32, Option<u32>)> {
+    match text.split_once('@') {
+        Some((id, known)) => Some((id.parse().ok()?, Some(known.parse().ok()?))),
+        None => Some((text.parse().ok()?, None)),
+    }
+}
+
 async fn painted(State(room): State<Room>, Part(id): Part<u32>, uri: Uri) -> Answer {
     let At { side, .. } = query(&uri)?;
     let painted = move || Ok(octets(room.studio.painted(id, side.unwrap_or(limits::LABEL_SIDE))?));
@@ -344,9 +393,31 @@ fn octets(bytes: Vec<u8>) -> Response {
     ([(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response()
 }
 
-async fn stroke(State(room): State<Room>, Part(id): Part<u32>, headers: HeaderMap, body: Body) -> Answer {
+/// Paints a stroke. With a side, the answer is the photo's new labels, and what the stroke did is in the header
+/// `X-Stroke`: the page need not ask again.
+async fn stroke(
+    State(room): State<Room>,
+    Part(id): Part<u32>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let At { side, .. } = query(&uri)?;
     let stroke: Stroke = room.site.bodies.json(&headers, body, limits::JSON_BODY).await?;
-    change(room, move |studio| as_json(&studio.stroke(id, &stroke)?)).await
+    change(room, move |studio| {
+        let painted = studio.stroke(id, &stroke)?;
+        let labels = side.map(|side| studio.labels(id, side, None)).transpose()?;
+        let text = serde_json::to_string(&painted).ok().and_then(|text| HeaderValue::try_from(text).ok());
+        match (labels, text) {
+            (Some(Labels::Ready(bytes)), Some(text)) => {
+                let mut response = octets(bytes);
+                response.headers_mut().insert("X-Stroke", text);
+                Ok(response)
+            }
+            _ => as_json(&painted),
+        }
+    })
+    .await
 }
 
 /// Carries out a change, one after the other.

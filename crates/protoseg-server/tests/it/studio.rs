@@ -72,12 +72,26 @@ fn strokes_teach_and_undo_takes_back_and_a_restart_finds_it_all() {
     let painted = Labels::read(&house.get("/api/photos/1/painted?side=160").body);
     assert!(painted.count(class as u8) > 90 && painted.rest.is_empty());
 
+    // Several photos in one answer are what each answers by itself; the one that is known and one that is not there say so.
+    let single = house.get("/api/photos/4/labels?side=128").body;
+    let several = house.get(&format!("/api/labels?side=128&photos=4,3@{revision},99"));
+    let head =
+        |id: u32, status: u32, length: usize| [id, status, length as u32].map(u32::to_le_bytes).concat();
+    let parts = [head(4, 200, single.len()), single, head(3, 304, 0), head(99, 404, 0)];
+    assert_eq!(several.body, parts.concat());
+    assert_eq!(house.get("/api/labels?side=128&photos=4,x").status, 400);
+    let many = (0..200).map(|id| id.to_string()).collect::<Vec<_>>().join(",");
+    assert_eq!(house.get(&format!("/api/labels?side=128&photos={many}")).status, 400);
+
     // Somewhere else, the thing is said not to be.
     let wrong = (0..after.ids.len()).find(|at| after.ids[*at] == class as u8).unwrap();
     let at = [(wrong % 128) as f64 * 1.25, (wrong / 128) as f64 * 1.25];
     let not = json!({ "mode": "not", "tool": "brush", "points": [at], "radius": 5.0 });
-    assert_eq!(house.post("/api/photos/4/strokes", &not).status, 200);
+    let answer = house.post("/api/photos/4/strokes?side=128", &not);
     let negative = house.labels(4, 128);
+    assert_eq!(Labels::read(&answer.body), negative, "the answer to a stroke has the new labels");
+    let did: Value = serde_json::from_str(answer.header("x-stroke").unwrap()).unwrap();
+    assert_eq!(did["revision"], negative.revision);
     assert!(negative.count(class as u8) < after.count(class as u8), "a negative stroke takes pixels away");
     assert!(Labels::read(&house.get("/api/photos/4/painted?side=160").body).count(254) > 50);
     let undone = house.post("/api/undo", &json!({})).json();
