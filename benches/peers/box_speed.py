@@ -10,11 +10,9 @@ picture of noise is compared, and protoseg's scores of it with PyTorch's. PROTOS
 tree.
 """
 import argparse
-import json
 import os
 import pathlib
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,11 +20,11 @@ import time
 
 import numpy as np
 
-from speed import OURS, THREADS, report, runner
+from speed import OURS, THREADS, report, runner, take_turns
 
 SIZE, TAUGHT = 480, 2
 PEERS = ["PyTorch eager", "ONNX Runtime", "OpenVINO"]
-PSPNET = "PSPNet-50"
+PSPNET = "PSPNet-50 at 473 x 473"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -109,35 +107,9 @@ def measure(args, folder):
     for peer in PEERS:
         commands[peer] = [sys.executable, __file__, "--worker", peer, "--model", args.model, "--runs", str(args.runs), "--folder", folder]
     commands[PSPNET] = bench(max(1, args.runs // 5), "--arch", "pspnet50", "--size", "473")
-    # A thread that spins while it waits would slow the others' start.
-    environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE", "RAYON_NUM_THREADS": str(THREADS)}
-    answers = {name: [] for name in commands}
-    for index in range(args.rounds):
-        for name in list(commands)[::1 if index % 2 == 0 else -1]:
-            answer = subprocess.run(commands[name], capture_output=True, text=True, env=environment)
-            if answer.returncode:
-                sys.exit(f"{name} does not work: {answer.stderr.strip()}")
-            answers[name].append(json.loads(answer.stdout[answer.stdout.index("{"):]))
-        line = ", ".join(f"{name} {labels_ms(values[-1]):.1f}" for name, values in answers.items())
-        print(f"round {index + 1}: {line} ms", flush=True)
-
-    print(f"\nlabels by the model in the box, {SIZE} x {SIZE}, batch 1, {THREADS} threads, medians of {args.rounds} rounds of {args.runs} images")
-    print(f"{'':22} {'ms':>7} {'x protoseg':>11} {'least and most':>15} {'MiB':>6}")
-    for name, values in answers.items():
-        ratios = compare(values, answers["protoseg"], labels_ms)
-        note = " at 473 x 473" * (name == PSPNET)
-        print(f"{name + note:22} {statistics.median(map(labels_ms, values)):7.1f} {statistics.median(ratios):11.2f} "
-              f"{ratios[0]:7.2f} {ratios[-1]:7.2f} {max(value['peak_memory_bytes'] for value in values) / 2**20:6.0f}")
-
-
-def labels_ms(answer):
-    """From the normalised image on; of a peer, all of its time."""
-    return answer["median_ms"] - answer.get("preprocess_ms", 0)
-
-
-def compare(values, ours, part):
-    """The ratio of every round, least first."""
-    return sorted(part(value) / part(own) for value, own in zip(values, ours))
+    title = f"labels by the model in the box, {SIZE} x {SIZE}, batch 1, {THREADS} threads, medians of {args.rounds} rounds of {args.runs} images"
+    # From the normalised image on; of a peer, all of its time.
+    take_turns(title, commands, args.rounds, lambda answer: answer["median_ms"] - answer.get("preprocess_ms", 0))
 
 
 def main():

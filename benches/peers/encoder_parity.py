@@ -1,12 +1,12 @@
 """Encoders of torchvision and semseg must give PyTorch's maps after loading: ResNet-18/50/101, deep-stem ResNet-50,
-VGG-16, MobileNetV2.
+VGG-16, MobileNetV2, MobileNetV3 Large and Small, and ConvNeXt-T of timm.
 
 Makes random ones, saves each as `NAME.pth` as its own library would, with `NAME.safetensors` of an input and the last
-map at its own output stride: 8 for ResNets and VGG-16 (as PANet dilates it), 32 for MobileNetV2 (the map before its last
-1x1). Then runs our test on them.
+map at its own output stride: 8 for ResNets and VGG-16 (as PANet dilates it), 32 for MobileNets (the map before their last
+1x1) and ConvNeXt. Then runs our test on them.
 
 usage: python encoder_parity.py
-needs: torch, torchvision, safetensors, numpy
+needs: torch, torchvision, timm, safetensors, numpy
 """
 import os
 import subprocess
@@ -86,6 +86,16 @@ def main():
         write(folder, "vgg16", net, vgg(net))
         net = torchvision.models.mobilenet_v2()
         write(folder, "mobilenet_v2", net, net.features[:18])
+        for name in ("mobilenet_v3_large", "mobilenet_v3_small"):
+            net = getattr(torchvision.models, name)()
+            write(folder, name, net, net.features[:-1])
+        import timm
+
+        net = timm.create_model("convnext_tiny", pretrained=False)
+        for name, values in net.named_parameters():
+            if name.endswith("gamma"):
+                values.data.uniform_(0.5, 1.0)
+        write(folder, "convnext_tiny", net, lambda x, net=net: net.stages(net.stem(x)))
         command = ["cargo", "test", "--release", "--workspace", "--test", "it", "encoders_of_others", "--",
                    "--ignored", "--nocapture"]
         subprocess.run(command, cwd=Path(__file__).resolve().parents[2], env={**os.environ, "PROTOSEG_ENCODERS": str(folder)}, check=True)

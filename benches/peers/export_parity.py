@@ -31,8 +31,9 @@ from safetensors.numpy import load_file, save_file
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OURS = os.environ.get("PROTOSEG", ROOT / "target/release/protoseg")
 BOX = ROOT / "models/box.safetensors"
-ENCODERS = ["resnet10", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg16", "mobilenetv2",
-            "efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2"]
+ENCODERS = ["resnet10", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg16", "mobilenetv2", "mobilenetv3-large",
+            "efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "convnext-tiny", "dinov2-small",
+            "dinov2-small-registers", "dinov3-vits16"]
 DECODERS = ["pspnet", "pspnet-bottleneck", "deeplabv3", "fcn", "project", "none", "stages"]
 USES = ["capl", "baseline", "dqce-cos", "dqce-mlp", "dqce-cos-swapped"]
 OUTPUTS = ["labels", "scores", "features", "head_features"]
@@ -100,7 +101,7 @@ def joined(folder, tensors, manifest, rng):
 
 
 def few_shot_model(folder, method, size):
-    """PANet on VGG-16, or the baseline of mining latent classes, CANet or PFENet on ResNet-50."""
+    """PANet on VGG-16, or the baseline of mining latent classes, CANet, PFENet, SCL on both or HSNet on ResNet-50."""
     path = folder / "model.safetensors"
     encoder = "vgg16" if method == "panet" else "resnet50"
     protoseg("bench", "model", "--arch", f"none-{encoder}", "--size", size, "-o", path, "--force")
@@ -109,28 +110,30 @@ def few_shot_model(folder, method, size):
     if method == "mining":
         manifest["network"]["encoder"].update(layers=3, late_dilation=True)
         manifest["network"]["dim"] = 1024
-    if method == "canet":
+    if method.endswith("canet"):
         manifest["network"]["encoder"].update(layers=3, stride_on="first-1x1")
         manifest["network"]["dim"] = 1024
-    manifest["method"] = {"name": method}
+    if method == "hsnet":
+        manifest["network"]["encoder"].update(output_stride=32)
+    manifest["method"] = {"name": "scl", "on": method[4:]} if method.startswith("scl") else {"name": method}
     manifest["classes"] = [{"name": "background", "role": "background"}]
     keep = {name: values for name, values in tensors.items() if name.startswith("encoder.")}
-    if method in ["mining", "canet"]:
+    if method == "mining" or method.endswith("canet"):
         keep = {name: values for name, values in keep.items() if not name.startswith("encoder.layer4.")}
     rng = np.random.default_rng(9)
     for name, shape in decoder_shapes(method).items():
         # Scores of the size of trained ones.
         scale = 0.0 if name.endswith("bias") else (2 / np.prod(shape[1:])) ** 0.5 * (0.01 if ".out." in name else 1.0)
         keep[name] = (scale * rng.standard_normal(shape)).astype(np.float32)
-    if method == "pfenet":
+    if method.endswith("pfenet"):
         # Between what the two scores are without it, so that both classes win somewhere.
-        keep["fem.cls.out.bias"] = np.array([0, 20], np.float32)
+        keep["fem.cls.out.bias"] = np.array([0, 5 if method.startswith("scl") else 20], np.float32)
     write(path, keep, manifest)
     return path
 
 
 def decoder_shapes(method):
-    """Tensors that CANet and PFENet add to their encoder."""
+    """Tensors that CANet, PFENet, SCL and HSNet add to their encoder, a ResNet-50."""
     shapes = {}
 
     def conv(name, to, of, kernel, bias):
@@ -138,9 +141,10 @@ def decoder_shapes(method):
         if bias:
             shapes[f"{name}.bias"] = (to,)
 
-    if method == "canet":
+    is_scl = method.startswith("scl")
+    if method.endswith("canet"):
         conv("feature.conv", 256, 1536, 3, True)
-        conv("comparison.compare", 256, 512, 3, True)
+        conv("comparison.compare", 256, 768 if is_scl else 512, 3, True)
         for block in [1, 2, 3]:
             conv(f"comparison.residual{block}.first", 256, 258 if block == 1 else 256, 3, True)
             conv(f"comparison.residual{block}.second", 256, 256, 3, True)
@@ -148,11 +152,16 @@ def decoder_shapes(method):
             conv(f"comparison.aspp.{branch}", 256, 256, 1 if branch < 2 else 3, True)
         conv("comparison.fuse", 256, 1280, 1, True)
         conv("comparison.out", 2, 256, 1, True)
-    if method == "pfenet":
+        if is_scl:
+            conv("supp_residual1.first", 256, 256, 3, True)
+            conv("supp_residual1.second", 256, 256, 3, True)
+    if method.endswith("pfenet"):
         conv("down_query.conv", 256, 1536, 1, False)
         conv("down_supp.conv", 256, 1536, 1, False)
         for grid in range(4):
-            conv(f"init_merge.{grid}", 256, 513, 1, False)
+            conv(f"init_merge.{grid}", 256, 769 if is_scl else 513, 1, False)
+            if is_scl:
+                conv(f"supp_init_merge.{grid}", 256, 768, 1, False)
             conv(f"fem.beta_conv.{grid}.first", 256, 256, 3, False)
             conv(f"fem.beta_conv.{grid}.second", 256, 256, 3, False)
             conv(f"fem.inner_cls.{grid}.conv", 256, 256, 3, False)
@@ -164,6 +173,21 @@ def decoder_shapes(method):
         conv("fem.res2.second", 256, 256, 3, False)
         conv("fem.cls.conv", 256, 256, 3, False)
         conv("fem.cls.out", 2, 256, 1, True)
+    if method == "hsnet":
+        def pivot(name, of, to, kernel):
+            conv(f"{name}.conv1", to, of, kernel, True)
+            conv(f"{name}.conv2", to, of, kernel, True)
+            shapes[f"{name}.norm.weight"] = shapes[f"{name}.norm.bias"] = (to,)
+
+        widths = [16, 64, 128]
+        for name, of, kernels in [("squeeze4", 3, (3, 3, 3)), ("squeeze3", 6, (5, 3, 3)), ("squeeze2", 4, (5, 5, 3))]:
+            for i, (to, kernel) in enumerate(zip(widths, kernels)):
+                pivot(f"{name}.{i}", widths[i - 1] if i else of, to, kernel)
+        for name in ("mix43", "mix32"):
+            for i in range(3):
+                pivot(f"{name}.{i}", 128, 128, 3)
+        for name, to, of in [("decoder1.0", 128, 128), ("decoder1.1", 64, 128), ("decoder2.0", 64, 64), ("decoder2.1", 2, 64)]:
+            conv(name, to, of, 3, True)
     return shapes
 
 
@@ -272,7 +296,7 @@ def parity(args, folder):
                 model = random_model(folder, "fcn", "resnet10", args.size)
                 with_use(model, use)
                 wells.append(check(name, folder, model, *taught(folder, model), *flags))
-    for method in ["panet", "mining", "canet", "pfenet"]:
+    for method in ["panet", "mining", "canet", "pfenet", "scl-pfenet", "scl-canet", "hsnet"]:
         if want(f"few-shot {method}"):
             wells.append(check(f"few-shot {method}", folder, few_shot_model(folder, method, args.size)))
     if want("stages input"):

@@ -183,6 +183,32 @@ def report(run, runs):
     print(json.dumps({"median_ms": statistics.median(times[1:]), "peak_memory_bytes": peak, "sum": float(out.sum())}))
 
 
+def take_turns(title, commands, rounds, milliseconds):
+    """Runs every command once in each round, every second round in reverse order, and prints a table. A command prints JSON;
+    `milliseconds` takes the time that counts from it. A peer that does not work is left out."""
+    # A thread that spins while it waits would slow the others' start.
+    environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE", "RAYON_NUM_THREADS": str(THREADS)}
+    answers = {name: [] for name in commands}
+    for index in range(rounds):
+        for name in list(answers)[::1 if index % 2 == 0 else -1]:
+            answer = subprocess.run(commands[name], capture_output=True, text=True, env=environment)
+            if answer.returncode:
+                problem = f"{name} does not work: {(answer.stderr.strip().splitlines() or ['?'])[-1]}"
+                if name == "protoseg":
+                    sys.exit(problem)
+                print(problem, flush=True)
+                del answers[name]
+                continue
+            answers[name].append(json.loads(answer.stdout[answer.stdout.index("{"):]))
+        line = ", ".join(f"{name} {milliseconds(values[-1]):.1f}" for name, values in answers.items())
+        print(f"round {index + 1}: {line} ms", flush=True)
+    print(f"\n{title}\n{'':24} {'ms':>7} {'x protoseg':>11} {'least and most':>15} {'MiB':>6}")
+    for name, values in answers.items():
+        ratios = sorted(milliseconds(value) / milliseconds(own) for value, own in zip(values, answers["protoseg"]))
+        print(f"{name:24} {statistics.median(map(milliseconds, values)):7.1f} {statistics.median(ratios):11.2f} "
+              f"{ratios[0]:7.2f} {ratios[-1]:7.2f} {max(value['peak_memory_bytes'] for value in values) / 2**20:6.0f}", flush=True)
+
+
 def worker(args):
     import numpy as np
 
@@ -206,29 +232,10 @@ def measure(args, network, folder):
     for peer in PEERS:
         commands[peer] = [sys.executable, __file__, "--worker", peer, "--networks", network, "--size", str(args.size),
                           "--runs", str(args.runs), "--folder", folder]
-    # A thread that spins while it waits would slow the others' start.
-    environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE", "RAYON_NUM_THREADS": str(THREADS)}
-    times, peaks = {}, {}
-    for round in range(args.rounds):
-        for name, command in list(commands.items()):
-            answer = subprocess.run(command, capture_output=True, text=True, env=environment)
-            if answer.returncode:
-                print(f"{name} does not work: {(answer.stderr.strip().splitlines() or ['?'])[-1]}", flush=True)
-                del commands[name]
-                continue
-            answer = json.loads(answer.stdout[answer.stdout.index("{"):])
-            ours_alone = name == "protoseg" and network == ENCODER
-            times.setdefault(name, []).append(answer["features_ms" if ours_alone else "median_ms"])
-            peaks.setdefault(name, []).append(answer["peak_memory_bytes"] / 2**20)
-        line = ", ".join(f"{name} {values[-1]:.1f}" for name, values in times.items())
-        print(f"round {round + 1}: {line} ms", flush=True)
-    ours = times["protoseg"]
-    print(f"\n{network} at {args.size}, batch 1, {THREADS} threads, medians of {args.rounds} rounds of {args.runs} images")
-    print(f"{'':22} {'ms':>7} {'x protoseg':>11} {'least and most':>15} {'MiB':>6}")
-    for name, values in times.items():
-        ratios = sorted(value / own for value, own in zip(values, ours))
-        print(f"{name:22} {statistics.median(values):7.1f} {statistics.median(ratios):11.2f} "
-              f"{ratios[0]:7.2f} {ratios[-1]:7.2f} {max(peaks[name]):6.0f}", flush=True)
+    # Of the encoder alone, the features are all.
+    part = "features_ms" if network == ENCODER else "median_ms"
+    title = f"{network} at {args.size}, batch 1, {THREADS} threads, medians of {args.rounds} rounds of {args.runs} images"
+    take_turns(title, commands, args.rounds, lambda answer: answer.get(part, answer["median_ms"]))
 
 
 def main():
