@@ -179,6 +179,7 @@ export class Gallery {
   private measure(): void {
     const style = getComputedStyle(this.list);
     const width = this.list.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    const wasUnseen = this.height <= 0;
     this.height = this.list.clientHeight;
     if (width !== this.width && width > 0) {
       this.width = width;
@@ -186,17 +187,18 @@ export class Gallery {
     } else {
       this.schedule();
     }
+    if (wasUnseen) this.showCurrent();
   }
 
   private arrange(): void {
     if (this.width <= 0) return;
-    // What was at the top stays at the top.
-    const top = this.rows.slots[firstBelow(this.rows.slots, this.list.scrollTop)];
-    const anchor = top && this.list.scrollTop > 0 ? top.index : null;
+    // What was at the top stays where it was, also if it is only partly in view.
+    const scrolled = this.list.scrollTop;
+    const top = scrolled > 0 ? this.rows.slots[firstBelow(this.rows.slots, scrolled)] : undefined;
     this.rows = layRows(this.photos.map((photo) => (photo.width > 0 ? photo.width / photo.height : 4 / 3)), this.width, this.size, GAP);
     this.inner.style.height = `${this.rows.height}px`;
-    const slot = anchor === null ? undefined : this.rows.slots[anchor];
-    if (slot) this.list.scrollTop = slot.y;
+    const slot = top && this.rows.slots[top.index];
+    if (slot) this.list.scrollTop = slot.y + Math.min(scrolled - top.y, slot.height);
     this.touchAll();
   }
 
@@ -421,6 +423,7 @@ export class Gallery {
   }
 
   private scrollTo(slot: Slot): void {
+    if (this.height <= 0) return;
     const margin = 12;
     if (slot.y < this.list.scrollTop + margin) this.list.scrollTop = slot.y - margin;
     else if (slot.y + slot.height > this.list.scrollTop + this.height - margin) this.list.scrollTop = slot.y + slot.height - this.height + 2 * margin;
