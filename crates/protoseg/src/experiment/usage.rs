@@ -22,27 +22,38 @@ pub fn resolve(model: &Model, cell: &CellPlan) -> Result<Option<Usage>, Experime
             _ => Err(refuse("no `use` and no `preset`: it answers episodes".to_string())),
         };
     }
-    Ok(Some(match (model.usage()?, variant) {
-        (Usage::Capl(own), _) => {
+    let preset = match preset {
+        None => None,
+        Some(name) => {
+            let known = || Preset::ALL.map(Preset::name).join(", ");
+            let found = Preset::ALL.into_iter().find(|preset| preset.name() == name);
+            Some(found.ok_or_else(|| refuse(known()))?)
+        }
+    };
+    Ok(Some(match model.usage()? {
+        Usage::Capl(own) => {
             let parts = || ActiveParts::ALL.map(ActiveParts::name).join(", ");
             let own = match preset {
                 None => own,
-                Some(name) => {
-                    let found = Preset::ALL.into_iter().find(|preset| preset.name() == name);
-                    let known = || Preset::ALL.map(Preset::name).join(", ");
-                    own.with_preset(found.ok_or_else(|| refuse(known()))?)
-                }
+                Some(preset) => own.with_preset(preset),
             };
             Usage::Capl(match variant {
                 None => own,
                 Some(name) => own.with_parts(ActiveParts::named(name).ok_or_else(|| refuse(parts()))?),
             })
         }
-        (Usage::Prototypes(own), Some(name)) if preset.is_none() => {
+        Usage::Prototypes(own) => {
             let known = || own.all().iter().map(PrototypeUsage::name).collect::<Vec<_>>().join(", ");
-            Usage::Prototypes(own.named(name).ok_or_else(|| refuse(known()))?)
+            let usage = match variant {
+                None => own,
+                Some(name) => own.named(name).ok_or_else(|| refuse(known()))?,
+            };
+            Usage::Prototypes(match preset {
+                None => usage,
+                Some(preset) => usage
+                    .with_head_preset(preset)
+                    .ok_or_else(|| refuse("a `use` without `preset`: there is no head".to_string()))?,
+            })
         }
-        (usage @ Usage::Prototypes(_), None) if preset.is_none() => usage,
-        (Usage::Prototypes(_), _) => return Err(refuse("a `use` without `preset`".to_string())),
     }))
 }

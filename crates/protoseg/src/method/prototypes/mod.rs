@@ -38,7 +38,8 @@ use self::{
     whitening::Whitening,
 };
 use super::{
-    BaseClasses, FeatureShape, Images, Losses, Rows, capl,
+    BaseClasses, FeatureShape, Images, Losses, Rows,
+    capl::{self, Options, Preset},
     cosine::unit,
     pooling::class_sums,
     support_sums::{Clusters, Pooled, SupportSums},
@@ -292,6 +293,13 @@ impl PrototypeUsage {
     /// With or without the image prior.
     pub fn with_image_prior(self, image_prior: bool) -> Self {
         Self { image_prior, ..self }
+    }
+
+    /// With the head used by a preset of CAPL, if there is a head.
+    pub fn with_head_preset(mut self, preset: Preset) -> Option<Self> {
+        let options = &mut self.settings.head.as_mut()?.capl.options;
+        *options = Options { novel_rows: options.novel_rows, ..preset.options() };
+        Some(self)
     }
 
     /// Every answer that the model has without the image prior, and its own use last.
