@@ -251,9 +251,9 @@ pub fn has_tiles() -> bool {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-use portable::Portable as Baseline;
+pub use portable::Portable as Baseline;
 #[cfg(target_arch = "x86_64")]
-use x86::Sse as Baseline;
+pub use x86::Sse as Baseline;
 
 /// Paths that this machine would not choose, for tests.
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 /// Values that are transformed side by side.
 pub use crate::channels_last::{LANES, Lanes};
+use crate::simd::Simd;
 
 /// The first N - 1 of these are used. Points of this kind keep single precision longest (Barabasz et al. 2020).
 const POINTS: [f64; 7] = [0.0, 1.0, -1.0, 0.5, -2.0, 2.0, -0.5];
@@ -120,12 +121,12 @@ impl<const I: usize, const O: usize> Room<I, O> {
 
     /// `y = matrix x matrix^T`. The matrix must be a constant where this is inlined, so that the loops over it unroll.
     #[inline(always)]
-    pub fn transform(&mut self, matrix: &[[f32; I]; O]) {
+    pub fn transform<S: Simd>(&mut self, matrix: &[[f32; I]; O]) {
         for column in 0..I {
             for lane in 0..LANES {
                 let line: [f32; I] = std::array::from_fn(|row| self.x[row][column][lane]);
                 for (half, factors) in self.half.iter_mut().zip(matrix) {
-                    half[column][lane] = dot(factors, &line);
+                    half[column][lane] = dot::<S, I>(factors, &line);
                 }
             }
         }
@@ -133,7 +134,7 @@ impl<const I: usize, const O: usize> Room<I, O> {
             for lane in 0..LANES {
                 let line: [f32; I] = std::array::from_fn(|column| self.half[row][column][lane]);
                 for (y, factors) in self.y[row].iter_mut().zip(matrix) {
-                    y[lane] = dot(factors, &line);
+                    y[lane] = dot::<S, I>(factors, &line);
                 }
             }
         }
@@ -141,12 +142,12 @@ impl<const I: usize, const O: usize> Room<I, O> {
 }
 
 #[inline(always)]
-fn dot<const I: usize>(factors: &[f32; I], values: &[f32; I]) -> f32 {
+fn dot<S: Simd, const I: usize>(factors: &[f32; I], values: &[f32; I]) -> f32 {
     let mut sum = 0.0;
     let mut started = false;
     for i in 0..I {
         if factors[i] != 0.0 {
-            sum = if started { sum + factors[i] * values[i] } else { factors[i] * values[i] };
+            sum = if started { S::mul_add(factors[i], values[i], sum) } else { factors[i] * values[i] };
             started = true;
         }
     }
@@ -156,6 +157,11 @@ fn dot<const I: usize>(factors: &[f32; I], values: &[f32; I]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::Baseline;
+
+    fn dot<const I: usize>(factors: &[f32; I], values: &[f32; I]) -> f32 {
+        super::dot::<Baseline, I>(factors, values)
+    }
 
     fn convolves_a_line<const M: usize, const N: usize>() {
         let d: [f32; N] = std::array::from_fn(|i| (i * i) as f32 - 3.0);
