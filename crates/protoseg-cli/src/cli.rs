@@ -180,8 +180,8 @@ pub struct Calibrate {
     protoseg new --encoder mobilenet_v2.pth --background photos -o mobile.safetensors\n  \
     protoseg new --encoder resnet50 --data my-photos -o resnet.safetensors")]
 pub struct New {
-    /// File of encoder weights: of torchvision, EfficientNet-Lite, MobileNetV2, ...; or a name of `protoseg weights list`,
-    /// such as `efficientnet-lite0`, the encoder in the box [default: efficientnet-lite0]
+    /// File of encoder weights: of DINOv2, torchvision, EfficientNet-Lite, ...; or a name of `protoseg weights list`, such
+    /// as `dinov2-small` or `efficientnet-lite0`, the encoder in the box [default: efficientnet-lite0]
     #[arg(long, value_name = "FILE|NAME")]
     pub encoder: Option<PathBuf>,
     /// Do not download weights that --encoder names
@@ -1348,7 +1348,7 @@ pub struct Weights {
 
 #[derive(Subcommand)]
 pub enum WeightsCommand {
-    /// List all names with licence, size and where the file is
+    /// List all names with licence, size, where the file is and where it is from
     List {
         /// Print one JSON object instead of text
         #[arg(long)]
@@ -1362,17 +1362,26 @@ pub enum WeightsCommand {
         /// Download also what is here, and replace it
         #[arg(long)]
         force: bool,
+        /// Print one JSON object instead of text
+        #[arg(long)]
+        json: bool,
     },
     /// Print where a file of weights is; if it is not here, the exit code is 1
     Path {
         /// Name of the weights
         name: String,
+        /// Print one JSON object instead of text
+        #[arg(long)]
+        json: bool,
     },
     /// Compare files that were downloaded with their checksums
     Verify {
         /// Names of weights [default: all that were downloaded]
         #[arg(value_name = "NAME")]
         names: Vec<String>,
+        /// Print one JSON object instead of text
+        #[arg(long)]
+        json: bool,
     },
 }
 

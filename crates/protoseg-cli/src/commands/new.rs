@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::{
     cli::New,
     output::{self, progress::Bar},
-    weights::{self, Downloads, IN_BOX},
+    weights::{self, Downloads, IN_BOX, Weights},
 };
 
 /// Rows of a bank, unless a flag says otherwise.
@@ -31,11 +31,15 @@ struct Answer<'a> {
 
 pub fn run(args: &New) -> Result<()> {
     output::refuse_overwrite(&args.output, args.force)?;
-    let is_in_box = args.encoder.as_ref().is_none_or(|path| path.as_os_str() == IN_BOX && !path.exists());
+    let is_in_box = args.encoder.as_ref().is_none_or(|path| path.as_os_str() == IN_BOX && !path.is_file());
     let bare = match &args.encoder {
         Some(given) if !is_in_box => {
             let path = weights::file("--encoder", given, Downloads::new(args.offline))?;
-            Model::from_encoder(&path, &cpu())?
+            let model = Model::from_encoder(&path, &cpu())?;
+            match weights::named(given) {
+                Some(weights) => from_named(&model, weights),
+                None => model,
+            }
         }
         _ => Model::builtin(),
     };
@@ -75,6 +79,13 @@ pub fn run(args: &New) -> Result<()> {
         _ => model.save(&args.output)?,
     }
     print(args, &model)
+}
+
+/// The same model, which says by what name and licence its encoder is known. The file may be called like any other.
+fn from_named(model: &Model, weights: &Weights) -> Model {
+    let mut manifest = model.manifest().clone();
+    manifest.training.origin = format!("the encoder `{}` ({})", weights.name, weights.licence);
+    Model::new(manifest, model.network().clone(), model.device())
 }
 
 fn with_head(model: &Model, benchmark: &Benchmark, args: &New) -> Result<Model> {

@@ -126,7 +126,14 @@ fn refuse_changes(plan: &Plan, flags: &TrainFlags) -> Result<()> {
 /// published one, and a head on a frozen encoder by ours.
 fn make_plan(args: &Train) -> Result<Plan> {
     let mut plan = match (&args.config, &args.set.task, &args.set.method) {
-        (Some(path), ..) => Plan::read(path)?,
+        (Some(path), ..) => {
+            let mut plan = Plan::read(path)?;
+            if args.set.init.is_none() {
+                let downloads = Downloads::unless_dry(args.offline, args.dry_run);
+                find_init(&mut plan, path, downloads)?;
+            }
+            plan
+        }
         (None, Some(task), Some(method)) if task == "fs-seg" => published_plan(method, &args.set)?,
         _ if args.set.freeze.is_some() => {
             let text = recipes::training("head").expect("the recipe is there");
@@ -145,6 +152,17 @@ fn make_plan(args: &Train) -> Result<Plan> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// The file of the weights that a recipe calls by name. Other files are looked at when they are read.
+fn find_init(plan: &mut Plan, recipe: &Path, downloads: Downloads) -> Result<()> {
+    let Some(init) = plan.network.init.as_mut().filter(|init| !init.is_file()) else { return Ok(()) };
+    // Paths in a recipe are beside it.
+    let given = recipe.parent().and_then(|folder| init.strip_prefix(folder).ok()).unwrap_or(init);
+    if given.to_str().is_some_and(|name| weights::by_name(name).is_ok()) {
+        *init = weights::file("network.init", given, downloads)?;
+    }
+    Ok(())
 }
 
 /// The flag that set this value of a plan, if one did.

@@ -13,9 +13,11 @@ use crate::{
 pub fn run(args: &Weights) -> Result<()> {
     match &args.command {
         WeightsCommand::List { json } => list(*json),
-        WeightsCommand::Pull { names, force } => pull(names, *force, Downloads::new(args.offline)),
-        WeightsCommand::Path { name } => path(name),
-        WeightsCommand::Verify { names } => verify(names),
+        WeightsCommand::Pull { names, force, json } => {
+            pull(names, *force, Downloads::new(args.offline), *json)
+        }
+        WeightsCommand::Path { name, json } => path(name, *json),
+        WeightsCommand::Verify { names, json } => verify(names, *json),
     }
 }
 
@@ -23,7 +25,7 @@ fn list(as_json: bool) -> Result<()> {
     if as_json {
         return list_json();
     }
-    let mut rows = vec![[IN_BOX, "Apache-2.0", "-", "in the box"].map(str::to_string).to_vec()];
+    let mut rows = vec![[IN_BOX, "Apache-2.0", "-", "in the box", "-"].map(str::to_string).to_vec()];
     for weights in TABLE {
         let licence = if weights.is_gated { " (needs HF_TOKEN)" } else { "" };
         let place = weights::find(weights)?.map_or("not here".to_string(), |path| path.display().to_string());
@@ -32,9 +34,12 @@ fn list(as_json: bool) -> Result<()> {
             format!("{}{licence}", weights.licence),
             format!("{} MB", weights.megabytes),
             place,
+            weights::publisher(weights),
         ]);
     }
-    table::lines(&["name", "licence", "size", "where"], &rows).into_iter().try_for_each(output::line)?;
+    table::lines(&["name", "licence", "size", "where", "from"], &rows)
+        .into_iter()
+        .try_for_each(output::line)?;
     output::line("next: protoseg weights pull NAME")
 }
 
@@ -42,7 +47,7 @@ fn list_json() -> Result<()> {
     let row = |weights: &weights::Weights| -> Result<Value> {
         let path = weights::find(weights)?.map(|path| path.display().to_string());
         Ok(json!({
-            "name": weights.name, "repository": weights.repository, "file": weights.file,
+            "name": weights.name, "repository": weights.repository(), "file": weights.file,
             "url": weights::address(weights)?, "licence": weights.licence, "source": weights.source,
             "megabytes": weights.megabytes, "sha256": weights.sha256, "is_gated": weights.is_gated,
             "is_in_box": false, "path": path,
@@ -56,28 +61,41 @@ fn list_json() -> Result<()> {
     output::json(&json!({ "schema": "protoseg.weights/1", "cache": cache, "weights": rows }))
 }
 
-fn pull(names: &[String], force: bool, downloads: Downloads) -> Result<()> {
+fn pull(names: &[String], force: bool, downloads: Downloads, as_json: bool) -> Result<()> {
     // A name that is wrong is said before anything is downloaded.
     let all = names.iter().map(|name| Ok((name, by_name(name)?))).collect::<Result<Vec<_>>>()?;
+    let mut rows = Vec::new();
     for (name, weights) in all {
         let path = match weights {
-            None => "in the box".to_string(),
+            None => None,
             Some(weights) if force => match downloads {
-                Downloads::Allowed => weights::fetch(weights, true)?.display().to_string(),
+                Downloads::Allowed => Some(weights::fetch(weights, true)?),
                 Downloads::Forbidden(why) => bail!("`{name}` cannot be downloaded again: {why}"),
             },
-            Some(weights) => weights::get(weights, downloads)?.display().to_string(),
+            Some(weights) => Some(weights::get(weights, downloads)?),
         };
-        output::line(format_args!("{name} -> {path}"))?;
+        let path = path.map(|path| path.display().to_string());
+        if !as_json {
+            output::line(format_args!("{name} -> {}", path.as_deref().unwrap_or("in the box")))?;
+        }
+        rows.push(json!({ "name": name, "is_in_box": path.is_none(), "path": path }));
     }
-    Ok(())
+    if as_json { print_json("protoseg.weights-pull/1", &rows) } else { Ok(()) }
 }
 
-fn path(name: &str) -> Result<()> {
+fn print_json(schema: &str, rows: &[Value]) -> Result<()> {
+    output::json(&json!({ "schema": schema, "weights": rows }))
+}
+
+fn path(name: &str, as_json: bool) -> Result<()> {
     let Some(weights) = by_name(name)? else {
         bail!("`{name}` has no file: this encoder is part of the program\nhint: use its name alone");
     };
     match weights::find(weights)? {
+        Some(path) if as_json => {
+            let path = path.display().to_string();
+            output::json(&json!({ "schema": "protoseg.weights-path/1", "name": name, "path": path }))
+        }
         Some(path) => output::line(path.display()),
         None => {
             let by_hand = weights::by_hand(weights, weights.sha256)?;
@@ -86,7 +104,8 @@ fn path(name: &str) -> Result<()> {
     }
 }
 
-fn verify(names: &[String]) -> Result<()> {
+/// The weights of these names, or without any all that are in our cache.
+fn in_cache(names: &[String]) -> Result<Vec<&'static weights::Weights>> {
     let mut chosen = Vec::new();
     for name in names {
         let Some(weights) = by_name(name)? else { continue };
@@ -106,18 +125,30 @@ fn verify(names: &[String]) -> Result<()> {
             }
         }
     }
-    let mut damaged = Vec::new();
+    Ok(chosen)
+}
+
+fn verify(names: &[String], as_json: bool) -> Result<()> {
+    let chosen = in_cache(names)?;
+    let (mut damaged, mut rows) = (Vec::new(), Vec::new());
     for weights in &chosen {
         let place = weights::place(weights)?;
-        let words = match weights::verify(weights, &place)? {
-            State::Good => "good".to_string(),
-            State::Unknown { got } => format!("its sha256 is {got}, and no other is known"),
-            State::Damaged { got, expected } => {
+        let (state, words) = match weights::verify(weights, &place)? {
+            State::Good => ("good", "good".to_string()),
+            State::Unknown(sum) => ("unknown", format!("its sha256 is {sum}, and no other is known")),
+            State::Damaged(reason) => {
                 damaged.push(weights.name);
-                format!("damaged: its sha256 is {got}, expected {expected}")
+                ("damaged", format!("damaged: {reason}"))
             }
         };
-        output::line(format_args!("{}: {words}", weights.name))?;
+        if !as_json {
+            output::line(format_args!("{}: {words}", weights.name))?;
+        }
+        let place = place.display().to_string();
+        rows.push(json!({ "name": weights.name, "path": place, "state": state, "words": words }));
+    }
+    if as_json {
+        print_json("protoseg.weights-verify/1", &rows)?;
     }
     if !damaged.is_empty() {
         let names = damaged.join(" ");
@@ -125,5 +156,5 @@ fn verify(names: &[String]) -> Result<()> {
         let are = if damaged.len() == 1 { "is" } else { "are" };
         bail!("{files} of weights {are} damaged\nhint: replace with `protoseg weights pull --force {names}`");
     }
-    output::line(format_args!("{} checked", count(chosen.len(), "file")))
+    if as_json { Ok(()) } else { output::line(format_args!("{} checked", count(chosen.len(), "file"))) }
 }

@@ -27,6 +27,9 @@ const CONNECT: Duration = Duration::from_secs(20);
 const STALL: Duration = Duration::from_secs(60);
 /// The JSON at the beginning of a safetensors file is never longer.
 const MAX_HEADER: u64 = 100 << 20;
+/// Files of PyTorch begin like a zip, older ones with this number in a pickle.
+const ZIP: &[u8] = b"PK\x03\x04";
+const LEGACY: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19";
 
 /// Why a file did not come.
 #[derive(Debug)]
@@ -41,7 +44,7 @@ pub struct Source {
     pub url: String,
     /// Shown to the server of `url` and to no other.
     pub token: Option<String>,
-    /// The sum it must have.
+    /// The sum it must have, or the beginning of it.
     pub sha256: Option<&'static str>,
 }
 
@@ -269,30 +272,43 @@ fn ask(source: &Source, have: u64, etag: Option<&str>) -> Result<(Response<Body>
 /// Weights as they begin, with the right sum. Returns the sum.
 fn check(part: &Path, source: &Source, record: &Record) -> Result<String, Failure> {
     let reading = |error: io::Error| cannot("read", part, &error);
-    let length = fs::metadata(part).map_err(reading)?.len();
-    let mut start = Vec::new();
-    open_regular(part).and_then(|file| file.take(512).read_to_end(&mut start)).map_err(reading)?;
-    if !is_weights(&start, length) {
-        return failed(match start.trim_ascii_start().first() {
-            Some(b'<') => "the server sent a web page instead of weights",
-            _ => "what the server sent is neither safetensors nor a file of PyTorch",
-        });
+    if let Some(kind) = other_kind(part).map_err(reading)? {
+        return failed(format!("what the server sent is {kind}"));
     }
     let sum = sha256_of(part).map_err(reading)?;
-    match [source.sha256, record.sha256.as_deref()].into_iter().flatten().find(|expected| *expected != sum) {
-        Some(expected) => failed(format!("what came has the sha256 {sum}, expected {expected}")),
+    match differs(&sum, &[source.sha256, record.sha256.as_deref()]) {
+        Some(words) => failed(format!("what came has {words}")),
         None => Ok(sum),
     }
 }
 
-/// Whether a file of this length may be safetensors or PyTorch's zip.
+/// What is wrong with a sum, if it is not each of the expected ones or does not begin like it.
+pub fn differs(sum: &str, expected: &[Option<&str>]) -> Option<String> {
+    let expected = expected.iter().flatten().find(|expected| !sum.starts_with(**expected))?;
+    let begins = if expected.len() < sum.len() { "one that begins with " } else { "" };
+    Some(format!("the sha256 {sum}, expected {begins}{expected}"))
+}
+
+/// What a file is, if its beginning is not that of weights.
+pub fn other_kind(path: &Path) -> io::Result<Option<&'static str>> {
+    let length = fs::metadata(path)?.len();
+    let mut start = Vec::new();
+    open_regular(path)?.take(512).read_to_end(&mut start)?;
+    Ok(match start.trim_ascii_start().first() {
+        _ if is_weights(&start, length) => None,
+        Some(b'<') => Some("a web page instead of weights"),
+        _ => Some("neither safetensors nor a file of PyTorch"),
+    })
+}
+
+/// Whether a file of this length may be safetensors or of PyTorch.
 fn is_weights(start: &[u8], length: u64) -> bool {
     let is_safetensors = || {
         let (header, rest) = start.split_first_chunk::<8>()?;
         let header = u64::from_le_bytes(*header);
         Some(rest.first() == Some(&b'{') && header <= MAX_HEADER && header + 8 <= length)
     };
-    start.starts_with(b"PK\x03\x04") || is_safetensors() == Some(true)
+    start.starts_with(ZIP) || start.starts_with(LEGACY) || is_safetensors() == Some(true)
 }
 
 /// How long to wait for a byte. Tests do not wait for a minute.
@@ -382,6 +398,8 @@ mod tests {
         let header = |length: u64, rest: &[u8]| [&length.to_le_bytes()[..], rest].concat();
         assert!(is_weights(&header(2, b"{}"), 10));
         assert!(is_weights(b"PK\x03\x04...", 7));
+        assert!(is_weights(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02", 17), "PyTorch before 1.6");
+        assert!(!is_weights(b"\x80\x02}q\x00.", 6), "another pickle");
         assert!(!is_weights(&header(2, b"{}"), 9), "cut short");
         assert!(!is_weights(&header(2, b"[]"), 10));
         assert!(!is_weights(&header(u64::MAX, b"{}"), 10), "no length of a header");
@@ -419,6 +437,17 @@ mod tests {
         assert_eq!((range_start(&headers), range_total(&headers)), (Some(100), Some(300)));
         headers.insert("content-range", "bytes */300".parse().unwrap());
         assert_eq!((range_start(&headers), range_total(&headers)), (None, Some(300)));
+    }
+
+    #[test]
+    fn a_sum_is_compared_with_whole_ones_and_with_beginnings() {
+        let sum = "0123456789abcdef".repeat(4);
+        assert_eq!(differs(&sum, &[None, None]), None);
+        assert_eq!(differs(&sum, &[Some("01234567"), Some(&sum)]), None);
+        let words = differs(&sum, &[Some("01234567"), Some("01234568")]).unwrap();
+        assert_eq!(words, format!("the sha256 {sum}, expected one that begins with 01234568"));
+        let other = "0".repeat(64);
+        assert!(differs(&sum, &[Some(&other)]).unwrap().ends_with(&format!("expected {other}")));
     }
 
     #[test]

@@ -7,7 +7,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::table::Weights;
+use super::table::{Site, Weights};
+
+const HUB: &str = "https://huggingface.co";
+const PYTORCH: &str = "https://download.pytorch.org";
 
 /// The folder of our cache.
 pub fn cache() -> Result<PathBuf> {
@@ -40,25 +43,45 @@ pub fn is_offline() -> bool {
     variable("HF_HUB_OFFLINE").is_some_and(is_set)
 }
 
-/// Where weights are on the web.
+/// Where weights are on the web, or on a mirror.
 pub fn address(weights: &Weights) -> Result<String> {
-    Ok(format!("{}/{}/resolve/main/{}", endpoint()?, weights.repository, weights.file))
+    Ok(match weights.site {
+        Site::Hub(repository) => format!("{}/resolve/main/{}", page(repository)?, weights.file),
+        Site::PyTorch => at_pytorch(&endpoint("PROTOSEG_TORCH_ENDPOINT", PYTORCH)?, weights),
+    })
 }
 
-/// The Hub, or a mirror of it.
-pub fn endpoint() -> Result<String> {
-    let endpoint = variable("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".to_string());
+/// Who publishes weights: a repository of the Hub, or an address.
+pub fn publisher(weights: &Weights) -> String {
+    match weights.site {
+        Site::Hub(repository) => repository.to_string(),
+        Site::PyTorch => at_pytorch(PYTORCH, weights),
+    }
+}
+
+fn at_pytorch(endpoint: &str, weights: &Weights) -> String {
+    format!("{endpoint}/models/{}", weights.file)
+}
+
+/// The page of a repository on the Hub, or on a mirror of it.
+pub fn page(repository: &str) -> Result<String> {
+    Ok(format!("{}/{repository}", endpoint("HF_ENDPOINT", HUB)?))
+}
+
+/// A server, or the mirror that a variable names.
+fn endpoint(name: &str, usual: &str) -> Result<String> {
+    let endpoint = variable(name).unwrap_or_else(|| usual.to_string());
     let host = endpoint.strip_prefix("https://").or_else(|| endpoint.strip_prefix("http://"));
     // A password in it would be printed with the address.
     if host.is_none_or(|host| host.is_empty() || host.contains('@')) {
-        bail!("HF_ENDPOINT must be an address like `https://huggingface.co`, without a password");
+        bail!("{name} must be an address like `{usual}`, without a password");
     }
     Ok(endpoint.trim_end_matches('/').to_string())
 }
 
-/// The key to gated weights.
-pub fn token() -> Option<String> {
-    variable("HF_TOKEN")
+/// The key to gated weights. It is of no use outside the Hub, and nobody else may see it.
+pub fn token(weights: &Weights) -> Option<String> {
+    weights.repository().and_then(|_| variable("HF_TOKEN"))
 }
 
 /// A variable of the environment; an empty one is none.
@@ -79,7 +102,7 @@ fn hub_cache() -> Option<PathBuf> {
 
 /// The file of the revision that `main` was when it was last downloaded.
 fn in_hub_cache(hub: &Path, weights: &Weights) -> Option<PathBuf> {
-    let folder = hub.join(format!("models--{}", weights.repository.replace('/', "--")));
+    let folder = hub.join(format!("models--{}", weights.repository()?.replace('/', "--")));
     let revision = fs::read_to_string(folder.join("refs/main")).ok()?;
     let revision = revision.trim();
     if !revision.chars().all(|c| c.is_ascii_alphanumeric()) {

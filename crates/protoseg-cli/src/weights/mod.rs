@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 use protoseg_data::{Lock, create_dir};
 
-use download::{Failure, Source};
-pub use download::{Record, sha256_of};
-pub use find::{address, cache, find, place};
+use download::{Failure, Record, Source};
+pub use find::{address, cache, find, place, publisher};
 pub use table::{IN_BOX, TABLE, Weights, by_name};
 
 use crate::output;
@@ -40,9 +39,14 @@ impl Downloads {
     }
 }
 
+/// The weights whose name stands in the place of a file. A file of this name wins, a folder does not.
+pub fn named(given: &Path) -> Option<&'static Weights> {
+    if given.is_file() { None } else { by_name(given.to_str()?).ok()? }
+}
+
 /// The file that a flag means: one that is there, or weights by their name.
 pub fn file(flag: &str, given: &Path, downloads: Downloads) -> Result<PathBuf> {
-    if given.exists() {
+    if given.is_file() {
         return Ok(given.to_path_buf());
     }
     match given.to_str().map(by_name) {
@@ -85,7 +89,7 @@ pub fn fetch(weights: &Weights, anew: bool) -> Result<PathBuf> {
         return Ok(place);
     }
     output::note(format_args!("{name}: about {} MB, {}, from {url}", weights.megabytes, weights.licence));
-    let source = Source { url, token: find::token(), sha256: weights.sha256 };
+    let source = Source { url, token: find::token(weights), sha256: weights.sha256 };
     match download::download(&source, &place) {
         Ok(()) => Ok(place),
         Err(failure) => Err(failure_words(weights, &place, &source, &failure)?),
@@ -99,15 +103,16 @@ fn failure_words(
     failure: &Failure,
 ) -> Result<anyhow::Error> {
     let part = Record::of_part(place);
-    let (reason, first) = match failure {
-        Failure::Refused(status) => {
-            let page = format!("{}/{}", find::endpoint()?, weights.repository);
+    let (reason, first) = match (failure, weights.repository()) {
+        (Failure::Refused(status), None) => (format!("the server answered {status}"), String::new()),
+        (Failure::Refused(status), Some(repository)) => {
+            let page = find::page(repository)?;
             let token = if source.token.is_some() { "with the token in HF_TOKEN" } else { "without a token" };
             let account =
                 format!("accept the licence on {page} and set HF_TOKEN to a token of your account; or ");
             (format!("the server answered {status} {token}"), account)
         }
-        Failure::Failed(reason) => {
+        (Failure::Failed(reason), _) => {
             let goes_on = "the part that came is kept, and the same command goes on from there; or ";
             (reason.clone(), if part.is_some() { goes_on.to_string() } else { String::new() })
         }
@@ -117,34 +122,42 @@ fn failure_words(
     Ok(anyhow!("cannot download `{}`: {reason}\nhint: {first}{by_hand}", weights.name))
 }
 
-/// What to do where nothing can be downloaded.
+/// What to do where nothing can be downloaded, and what is known of the file.
 pub fn by_hand(weights: &Weights, sha256: Option<&str>) -> Result<String> {
-    let sum = sha256.map_or_else(String::new, |sum| format!("; its sha256 is {sum}"));
-    Ok(format!("download {} yourself and save it as `{}`{sum}", address(weights)?, place(weights)?.display()))
+    let sum = sha256.map_or_else(String::new, |sum| {
+        let verb = if sum.len() < 64 { "begins with" } else { "is" };
+        format!("; its sha256 {verb} {sum}")
+    });
+    let account = match weights.is_gated {
+        true => "; the server asks for an account that has accepted the licence",
+        false => "",
+    };
+    let (url, place, licence) = (address(weights)?, place(weights)?, weights.licence);
+    let place = place.display();
+    Ok(format!("download {url} yourself and save it as `{place}`{sum}; its licence is {licence}{account}"))
 }
 
 /// Whether a file of our cache is as it came.
 pub enum State {
     Good,
-    Damaged {
-        got: String,
-        expected: String,
-    },
-    /// Nobody has said what its sum should be.
-    Unknown {
-        got: String,
-    },
+    /// What is wrong with it.
+    Damaged(String),
+    /// Nobody has said what its sum should be. This is what it is.
+    Unknown(String),
 }
 
-/// Compares the file at `place` with the table, or with what was written when it came.
+/// Looks at how the file at `place` begins, and compares its sum with the table and with what was written when it came.
 pub fn verify(weights: &Weights, place: &Path) -> Result<State> {
-    let got = sha256_of(place).map_err(|error| {
-        anyhow!("cannot read `{}`: {error}\nhint: check its permissions", place.display())
-    })?;
-    let expected = weights.sha256.map(str::to_string).or_else(|| Record::of(place)?.sha256);
-    Ok(match expected {
-        None => State::Unknown { got },
-        Some(expected) if expected == got => State::Good,
-        Some(expected) => State::Damaged { got, expected },
+    let reading = |error| anyhow!("cannot read `{}`: {error}\nhint: check its permissions", place.display());
+    if let Some(kind) = download::other_kind(place).map_err(reading)? {
+        return Ok(State::Damaged(format!("it is {kind}")));
+    }
+    let sum = download::sha256_of(place).map_err(reading)?;
+    let recorded = Record::of(place).and_then(|record| record.sha256);
+    let expected = [weights.sha256, recorded.as_deref()];
+    Ok(match download::differs(&sum, &expected) {
+        Some(words) => State::Damaged(format!("it has {words}")),
+        None if expected == [None, None] => State::Unknown(sum),
+        None => State::Good,
     })
 }

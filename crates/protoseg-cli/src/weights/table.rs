@@ -6,20 +6,28 @@ use protoseg::core::closest;
 /// The encoder in the box, which needs no file.
 pub const IN_BOX: &str = "efficientnet-lite0";
 
-/// A file of weights on the Hugging Face Hub.
+/// Where a file is published.
+pub enum Site {
+    /// The repository OWNER/NAME of the Hugging Face Hub.
+    Hub(&'static str),
+    /// PyTorch's own server, among the weights of torchvision.
+    PyTorch,
+}
+
+/// A published file of weights.
 pub struct Weights {
     pub name: &'static str,
-    /// OWNER/NAME of the repository.
-    pub repository: &'static str,
-    /// The file in it.
+    pub site: Site,
+    /// The file's name there.
     pub file: &'static str,
-    /// As the repository's page says.
+    /// As the site says.
     pub licence: &'static str,
     /// Who trained them on what.
     pub source: &'static str,
     /// About as large as this, to say before a download.
     pub megabytes: u32,
-    /// The sum of the file, where it was published or computed. Without it, what the server announces is compared.
+    /// The sum of the file or the beginning of it, where it was published. Without it, what the server announces is
+    /// compared.
     pub sha256: Option<&'static str>,
     /// Whether the owner asks for an account that has accepted the licence.
     pub is_gated: bool,
@@ -35,8 +43,14 @@ pub const TABLE: &[Weights] = &[
     hub("dinov3-vits16", "facebook/dinov3-vits16-pretrain-lvd1689m", "DINOv3 License", DINOV3, 86).gated(),
     hub("dinov3-vitb16", "facebook/dinov3-vitb16-pretrain-lvd1689m", "DINOv3 License", DINOV3, 343).gated(),
     hub("resnet18", "timm/resnet18.tv_in1k", BSD, TORCHVISION, 47),
+    pytorch("resnet34", "resnet34-b627a593.pth", "b627a593", 87),
     hub("resnet50", "timm/resnet50.tv_in1k", BSD, TORCHVISION, 102),
     hub("resnet101", "timm/resnet101.tv_in1k", BSD, TORCHVISION, 179),
+    pytorch("resnet152", "resnet152-394f9c45.pth", "394f9c45", 242),
+    pytorch("vgg16", "vgg16-397923af.pth", "397923af", 553),
+    pytorch("mobilenetv2", "mobilenet_v2-b0353104.pth", "b0353104", 14),
+    pytorch("mobilenetv3-large", "mobilenet_v3_large-8738ca79.pth", "8738ca79", 22),
+    pytorch("mobilenetv3-small", "mobilenet_v3_small-047dcff4.pth", "047dcff4", 10),
     hub("convnext-tiny", "timm/convnext_tiny.fb_in1k", APACHE, CONVNEXT, 114),
     hub("convnext-small", "timm/convnext_small.fb_in1k", APACHE, CONVNEXT, 201),
 ];
@@ -57,11 +71,25 @@ const fn hub(
     source: &'static str,
     megabytes: u32,
 ) -> Weights {
-    let file = "model.safetensors";
-    Weights { name, repository, file, licence, source, megabytes, sha256: None, is_gated: false }
+    let (site, file) = (Site::Hub(repository), "model.safetensors");
+    Weights { name, site, file, licence, source, megabytes, sha256: None, is_gated: false }
+}
+
+/// `sha256` is the beginning of the sum, which these files carry in their names.
+const fn pytorch(name: &'static str, file: &'static str, sha256: &'static str, megabytes: u32) -> Weights {
+    let (site, licence, source) = (Site::PyTorch, BSD, TORCHVISION);
+    Weights { name, site, file, licence, source, megabytes, sha256: Some(sha256), is_gated: false }
 }
 
 impl Weights {
+    /// The repository on the Hub, if it is there.
+    pub fn repository(&self) -> Option<&'static str> {
+        match self.site {
+            Site::Hub(repository) => Some(repository),
+            Site::PyTorch => None,
+        }
+    }
+
     /// The same, for those who have accepted the licence.
     const fn gated(self) -> Self {
         Self { is_gated: true, ..self }
@@ -97,11 +125,21 @@ mod tests {
             assert!(names.insert(name), "{name} is there twice");
             let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             assert!(name.chars().all(is_plain), "{name} becomes a folder");
-            assert_eq!(weights.repository.split('/').filter(|part| !part.is_empty()).count(), 2, "{name}");
-            assert!(weights.file.ends_with(".safetensors") && !weights.licence.is_empty(), "{name}");
-            assert!(weights.megabytes > 0 && !weights.source.is_empty(), "{name}");
-            let is_sum = |sum: &str| sum.len() == 64 && sum.chars().all(|c| c.is_ascii_hexdigit());
+            assert!(!weights.licence.is_empty() && !weights.source.is_empty(), "{name}");
+            assert!(weights.megabytes > 0 && !weights.file.contains('/'), "{name}");
+            let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+            let is_sum = |sum: &str| (8..=64).contains(&sum.len()) && sum.chars().all(is_digit);
             assert!(weights.sha256.is_none_or(is_sum), "{name}");
+            match weights.site {
+                Site::Hub(repository) => {
+                    assert_eq!(repository.split('/').filter(|part| !part.is_empty()).count(), 2, "{name}");
+                    assert!(weights.file.ends_with(".safetensors"), "{name}");
+                }
+                Site::PyTorch => {
+                    let ending = format!("-{}.pth", weights.sha256.unwrap());
+                    assert!(weights.file.ends_with(&ending) && !weights.is_gated, "{name}");
+                }
+            }
         }
     }
 

@@ -17,6 +17,8 @@ use sha2::{Digest, Sha256};
 use crate::run::Answer;
 
 const PATH: &str = "/timm/resnet18.tv_in1k/resolve/main/model.safetensors";
+/// Found by trying: its sum begins like that of torchvision's VGG-16.
+const LIKE_VGG16: &[u8] = b"PK\x03\x040b37c811";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A safetensors file with one tensor.
@@ -38,6 +40,14 @@ fn sum(bytes: &[u8]) -> String {
 struct Request(String);
 
 impl Request {
+    fn read(stream: &mut TcpStream) -> Self {
+        let (mut text, mut byte) = (Vec::new(), [0]);
+        while !text.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n == 1) {
+            text.push(byte[0]);
+        }
+        Self(String::from_utf8(text).unwrap())
+    }
+
     fn header(&self, name: &str) -> Option<&str> {
         let lines = self.0.lines().skip(1).filter_map(|line| line.split_once(':'));
         lines.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
@@ -60,12 +70,7 @@ impl Server {
             for stream in listener.incoming() {
                 let (mut stream, seen, answer) = (stream.unwrap(), seen.clone(), answer.clone());
                 thread::spawn(move || {
-                    let mut text = Vec::new();
-                    let mut byte = [0];
-                    while !text.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n == 1) {
-                        text.push(byte[0]);
-                    }
-                    let request = Request(String::from_utf8(text).unwrap());
+                    let request = Request::read(&mut stream);
                     seen.lock().unwrap().push(request.clone());
                     answer(&request, &mut stream);
                 });
@@ -137,6 +142,7 @@ impl Desk {
             command.env_remove(name);
         }
         command.env("HF_ENDPOINT", &self.endpoint).env("HF_HOME", self.path("hf"));
+        command.env("PROTOSEG_TORCH_ENDPOINT", &self.endpoint);
         command.env("PROTOSEG_WEIGHTS", self.path("cache")).env("PROTOSEG_WEIGHTS_STALL", "20");
         command.current_dir(self.folder.path()).args(args.split_whitespace());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -226,6 +232,18 @@ fn weights_are_pulled_once_listed_and_verified() {
     let row = rows.iter().find(|row| row["name"] == "resnet18").unwrap();
     assert_eq!((row["path"].as_str().unwrap(), &row["is_gated"]), (place.as_str(), &Value::Bool(false)));
 
+    let json = |args: &str| serde_json::from_str::<Value>(&desk.run(args).stdout).unwrap();
+    let path = json("weights path resnet18 --json");
+    assert_eq!(path["schema"], "protoseg.weights-path/1");
+    assert_eq!(path["path"], place);
+    let pulled = json("weights pull resnet18 efficientnet-lite0 --json");
+    assert_eq!(pulled["schema"], "protoseg.weights-pull/1");
+    assert_eq!(pulled["weights"][0]["path"], place);
+    assert_eq!(pulled["weights"][1]["is_in_box"], true);
+    let verified = json("weights verify --json");
+    assert_eq!(verified["schema"], "protoseg.weights-verify/1");
+    assert_eq!(verified["weights"][0]["state"], "good");
+
     // Without a request, and without a network.
     assert!(desk.done("weights --offline pull resnet18").contains(&place));
     assert_eq!(server.requests().len(), 1);
@@ -237,6 +255,7 @@ fn weights_are_pulled_once_listed_and_verified() {
     assert_eq!(verified.code, 1);
     assert!(verified.stdout.contains("damaged"), "{}", verified.stdout);
     assert!(verified.stderr.contains("protoseg weights pull --force resnet18"), "{}", verified.stderr);
+    assert_eq!(json("weights verify --json")["weights"][0]["state"], "damaged");
     desk.done("weights pull --force resnet18");
     desk.done("weights verify resnet18");
     desk.assert_holds(&file);
@@ -276,7 +295,19 @@ fn flags_take_names_and_say_what_is_neither_name_nor_file() {
     );
     let plan = desk.done("train --data scenes --init resnet18 --dry-run");
     assert!(plan.contains(&format!("init = \"{}\"", desk.place().display())), "{plan}");
-    // A file of this name wins.
+    // A recipe may say the name, too.
+    fs::create_dir(desk.path("recipes")).unwrap();
+    let recipe = "[data]\nsource = \"scenes\"\n[network]\ninit = \"resnet18\"\n";
+    fs::write(desk.path("recipes/named.toml"), recipe).unwrap();
+    let plan = desk.done("train recipes/named.toml --dry-run");
+    assert!(plan.contains(&format!("init = \"{}\"", desk.place().display())), "{plan}");
+    // A folder of this name does not win, but a file does.
+    fs::create_dir(desk.path("resnet18")).unwrap();
+    for args in ["train --data scenes --init resnet18 --dry-run", "train recipes/named.toml --dry-run"] {
+        let plan = desk.done(args);
+        assert!(plan.contains(&format!("init = \"{}\"", desk.place().display())), "{plan}");
+    }
+    fs::remove_dir(desk.path("resnet18")).unwrap();
     fs::write(desk.path("resnet18"), safetensors()).unwrap();
     let plan = desk.done("train --data scenes --init resnet18 --dry-run");
     assert!(plan.contains("init = \"resnet18\""), "{plan}");
@@ -305,7 +336,7 @@ fn offline_says_where_to_put_the_file() {
     let server = Server::of(safetensors());
     let desk = Desk::new(&server);
     let [url, place] = desk.by_hand();
-    let words = ["`--offline` forbids", &url, &place];
+    let words = ["`--offline` forbids", &url, &place, "its licence is BSD-3-Clause"];
     for args in [
         "weights pull resnet18 --offline",
         "new --encoder resnet18 -o m.safetensors --offline",
@@ -316,12 +347,92 @@ fn offline_says_where_to_put_the_file() {
     }
     let mut command = desk.command("weights pull resnet18");
     desk.refused(command.env("HF_HUB_OFFLINE", "1"), &["HF_HUB_OFFLINE forbids", &url, &place]);
+    let gated =
+        ["`--offline` forbids", "its licence is DINOv3 License", "an account that has accepted the licence"];
+    desk.refused(&mut desk.command("weights pull dinov3-vits16 --offline"), &gated);
+    let sum_begins = ["`--offline` forbids", "/models/vgg16-397923af.pth", "its sha256 begins with 397923af"];
+    desk.refused(&mut desk.command("weights pull vgg16 --offline"), &sum_begins);
     assert!(server.requests().is_empty());
     // Put there by hand, with a sum that nobody knows.
     fs::create_dir_all(desk.path("cache/resnet18")).unwrap();
     fs::write(desk.place(), safetensors()).unwrap();
     desk.done("weights --offline pull resnet18");
     assert!(desk.done("weights verify").contains(&sum(&safetensors())));
+    fs::write(desk.place(), "<html>log in first</html>").unwrap();
+    let verified = desk.run("weights verify");
+    assert!(verified.code == 1 && verified.stdout.contains("a web page"), "{}", verified.stdout);
+}
+
+#[test]
+fn files_of_pytorch_come_from_their_own_server_and_have_a_known_beginning_of_their_sum() {
+    let server = Server::start(|request, stream| {
+        let body: &[u8] = match request.0.contains("/vgg16-") {
+            true => LIKE_VGG16,
+            false => b"PK\x03\x04 and something else",
+        };
+        respond(stream, "200 OK", &format!("Content-Length: {}\r\n", body.len()), body);
+    });
+    let desk = Desk::new(&server);
+    let pull = |name: &str| {
+        let mut command = desk.command(&format!("weights pull {name}"));
+        command.env("HF_ENDPOINT", "http://hub.invalid").env("HF_TOKEN", "hf_secret");
+        command
+    };
+    let words = ["one that begins with 394f9c45", "its sha256 begins with 394f9c45"];
+    desk.refused(&mut pull("resnet152"), &words);
+    assert_eq!(fs::read_dir(desk.path("cache/resnet152")).unwrap().count(), 0, "nothing is left behind");
+
+    let pulled = answer(pull("vgg16").output().unwrap());
+    assert_eq!(pulled.code, 0, "{}", pulled.stderr);
+    let place = desk.path("cache/vgg16/vgg16-397923af.pth");
+    assert_eq!(fs::read(&place).unwrap(), LIKE_VGG16);
+    for request in server.requests() {
+        assert!(request.0.starts_with("GET /models/") && !request.0.contains("hf_secret"), "{}", request.0);
+    }
+    // By the table alone, as if it was put there by hand.
+    fs::remove_file(desk.path("cache/vgg16/vgg16-397923af.pth.json")).unwrap();
+    assert!(desk.done("weights verify vgg16").contains("vgg16: good"));
+    fs::write(&place, b"PK\x03\x04 and something else").unwrap();
+    assert_eq!(desk.run("weights verify vgg16").code, 1);
+
+    // No account helps on this server.
+    let server = Server::start(|_, stream| respond(stream, "403 Forbidden", "Content-Length: 0\r\n", b""));
+    let desk = Desk::new(&server);
+    let error = desk.refused(&mut desk.command("weights pull vgg16"), &["403", "/models/vgg16-397923af.pth"]);
+    assert!(!error.contains("HF_TOKEN"), "{error}");
+}
+
+#[test]
+fn a_proxy_is_asked_in_the_place_of_the_server() {
+    let file = safetensors();
+    let whole = file.clone();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let inside = asked.clone();
+    let proxy = Server::start(move |request, stream| {
+        if !request.0.starts_with("CONNECT weights.invalid:80 ") {
+            return respond(stream, "400 Bad Request", "Content-Length: 0\r\n", b"");
+        }
+        stream.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").unwrap();
+        let request = Request::read(stream);
+        send(&request, stream, &whole, whole.len());
+        inside.lock().unwrap().push(request);
+    });
+    // A name that only the proxy can know.
+    let endpoint = "http://weights.invalid".to_string();
+    for variable in ["HTTP_PROXY", "ALL_PROXY"] {
+        let desk = Desk { folder: tempfile::tempdir().unwrap(), endpoint: endpoint.clone() };
+        let mut command = desk.command("weights pull resnet18");
+        let pulled = answer(command.env(variable, &proxy.address).output().unwrap());
+        assert_eq!(pulled.code, 0, "{variable}: {}", pulled.stderr);
+        desk.assert_holds(&file);
+    }
+    wait_until("the second answer", || asked.lock().unwrap().len() == 2);
+    assert!(asked.lock().unwrap().iter().all(|request| request.0.starts_with(&format!("GET {PATH} "))));
+    assert_eq!(proxy.requests().len(), 2);
+    // A proxy that refuses is named as the reason.
+    let desk = Desk { folder: tempfile::tempdir().unwrap(), endpoint: "http://other.invalid".to_string() };
+    let mut command = desk.command("weights pull resnet18");
+    desk.refused(command.env("ALL_PROXY", &proxy.address), &["cannot download `resnet18`", "proxy"]);
 }
 
 #[test]
