@@ -2,17 +2,21 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use numpy::{PyArray1, PyArrayMethods};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArray};
 use protoseg::{Image, core::IdMap, data::Benchmark};
 use pyo3::{exceptions::PyIndexError, prelude::*, types::PyDict};
 
 use crate::{
     error::{Failure, input},
+    image::from_array,
     view, work,
 };
 
 /// What pickle makes a data set from again: a function, and the source and root that it is given.
 type Reduced<'py> = (Bound<'py, PyAny>, (String, Option<PathBuf>));
+
+/// What pickle makes a sample from again: a function, and the name and the arrays that it is given.
+type ReducedSample<'py> = (Bound<'py, PyAny>, (String, Bound<'py, PyAny>, Bound<'py, PyAny>));
 
 /// A labelled data set: a folder in one of the layouts of docs/formats.md, a `.toml` file, or a benchmark by name with
 /// its folder. `scenes` is in the package.
@@ -170,5 +174,23 @@ impl Sample {
 
     fn __repr__(&self) -> String {
         format!("<Sample {}: {} x {}>", self.name, self.image.width, self.image.height)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<ReducedSample<'py>> {
+        let (py, sample) = (slf.py(), slf.get());
+        let restore = py.get_type::<Self>().getattr("_restore")?;
+        Ok((restore, (sample.name.clone(), sample.image(py)?, sample.labels(py)?)))
+    }
+
+    #[staticmethod]
+    fn _restore(
+        name: String,
+        image: &Bound<'_, PyUntypedArray>,
+        labels: PyReadonlyArray2<'_, u16>,
+    ) -> Result<Self, Failure> {
+        let labels = labels.as_array();
+        let (height, width) = labels.dim();
+        let labels = IdMap::new(width, height, labels.iter().copied().collect());
+        Ok(Self { name, image: Arc::new(from_array(image)?), labels })
     }
 }

@@ -17,6 +17,9 @@ use crate::{
     work::Steps,
 };
 
+/// What pickle makes an evaluation from again: a function, and its numbers as JSON, headline, titles, rows and Markdown.
+type Reduced<'py> = (Bound<'py, PyAny>, (String, String, Vec<String>, Vec<Vec<String>>, String));
+
 /// What a model scored on a data set. Prints as a table; `results["rows"]` and the like are the numbers, as
 /// `protoseg eval --json` writes them.
 #[pyclass(frozen, module = "protoseg")]
@@ -141,5 +144,24 @@ impl Evaluation {
 
     fn _repr_html_(&self) -> String {
         format!("<p>{}</p>{}", table::escape(&self.headline), table::html(&self.titles, &self.rows))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        let Self { json, headline, titles, rows, markdown } = slf.get();
+        let restore = slf.py().get_type::<Self>().getattr("_restore")?;
+        let plain = (json.to_string(), headline.clone(), titles.clone(), rows.clone(), markdown.clone());
+        Ok((restore, plain))
+    }
+
+    #[staticmethod]
+    fn _restore(
+        json: &str,
+        headline: String,
+        titles: Vec<String>,
+        rows: Vec<Vec<String>>,
+        markdown: String,
+    ) -> Result<Self, Failure> {
+        let json = serde_json::from_str(json).map_err(|error| input(error.to_string()))?;
+        Ok(Self { json, headline, titles, rows, markdown })
     }
 }

@@ -63,7 +63,8 @@ pub fn array<'py>(
     }
     let numpy = value.py().import("numpy")?;
     let is_picture = value.hasattr("convert")? && value.hasattr("getbands")?;
-    let made = match mode.filter(|_| is_picture) {
+    let is_other = |mode: &&str| value.getattr("mode").and_then(|own| own.ne(*mode)).unwrap_or(true);
+    let made = match mode.filter(|mode| is_picture && is_other(mode)) {
         Some(mode) => numpy.call_method1("asarray", (value.call_method1("convert", (mode,))?,))?,
         None if is_picture || value.hasattr("__array__")? || value.hasattr("__array_interface__")? => {
             numpy.call_method1("asarray", (value,))?
@@ -93,7 +94,7 @@ pub fn size(shape: &[usize], what: &str) -> Result<(usize, usize), Failure> {
 }
 
 /// The picture in an array: (height, width), or with 1, 3 or 4 channels last; the fourth is dropped, as that of a file is.
-fn from_array(array: &Bound<'_, PyUntypedArray>) -> Result<Image, Failure> {
+pub fn from_array(array: &Bound<'_, PyUntypedArray>) -> Result<Image, Failure> {
     let shape = array.shape();
     let channels = match *shape {
         [_, _] => 1,

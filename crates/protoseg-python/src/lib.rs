@@ -1,6 +1,6 @@
 //! The Python module: the library's front door for Python, and the command line as a function.
 //!
-//! Arrays come in with one copy and go out with none. Work runs without the GIL on threads of its own ([`work`]).
+//! Arrays come in with one copy and go out with none, but for probabilities. Work runs without the GIL on threads of its own ([`work`]).
 //! Objects never change once they are made, so they can be shared between threads of Python.
 
 mod dataset;

@@ -15,7 +15,7 @@ use protoseg::{
     picture::CocoDocument,
 };
 use pyo3::{
-    exceptions::{PyKeyError, PyTypeError},
+    exceptions::{PyAttributeError, PyKeyError, PyTypeError},
     prelude::*,
     pyclass::CompareOp,
     types::{PyBytes, PyDict},
@@ -27,7 +27,8 @@ use crate::{
     to_python, view, work,
 };
 
-/// What a model makes of one image. numpy takes it for the (height, width) array of its class ids.
+/// What a model makes of one image. numpy takes it for the (height, width) array of its class ids, and what it lacks
+/// itself (`dtype`, `max`, `astype`, ...) is that array's.
 ///
 /// Everything is computed when it is first asked for. Arrays share memory with the prediction and are read-only:
 /// `np.array(prediction)` is a copy to write to.
@@ -258,6 +259,25 @@ impl Prediction {
         }
     }
 
+    /// What a prediction lacks itself is its labels'.
+    fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let found = if name.starts_with('_') { None } else { self.labels(py)?.getattr_opt(name)? };
+        found.ok_or_else(|| PyAttributeError::new_err(format!("a prediction has no attribute `{name}`")))
+    }
+
+    /// The height, as of an array.
+    fn __len__(&self) -> usize {
+        self.inner.height()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.labels(py)?.try_iter()?.into_any())
+    }
+
+    fn __contains__(&self, py: Python<'_>, label: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.labels(py)?.contains(label)
+    }
+
     fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.labels(py)?.get_item(index)
     }
@@ -282,7 +302,8 @@ impl Prediction {
 
     fn __reduce__(&self) -> PyResult<()> {
         Err(PyTypeError::new_err(
-            "a prediction cannot be pickled\nhint: send its arrays, as with `np.asarray(prediction)`",
+            "a prediction cannot be pickled: it holds the image and the scores of all classes\n\
+             hint: send its arrays, as with `np.asarray(prediction)`",
         ))
     }
 }

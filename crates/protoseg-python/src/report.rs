@@ -1,9 +1,15 @@
 //! What registration says of the supports.
 
-use protoseg::{picture::support_sheet, register::ClassReport};
+use protoseg::{
+    picture::support_sheet,
+    register::{ClassReport, Near},
+};
 use pyo3::prelude::*;
 
 use crate::{image::to_array, table, to_python, work};
+
+/// A class of a report as pickle has it: its fields in order, without the pictures.
+type Plain = (String, usize, u64, f64, Vec<(String, f32)>, Vec<f64>, usize, Vec<String>, Vec<String>);
 
 /// How good the supports of the classes are that were just registered. Prints as a table.
 #[pyclass(frozen, module = "protoseg")]
@@ -26,6 +32,38 @@ impl Report {
             ]
         };
         self.classes.iter().map(row).collect()
+    }
+}
+
+fn to_plain(report: &ClassReport) -> Plain {
+    let report = report.clone();
+    (
+        report.class,
+        report.shots,
+        report.pixels,
+        report.positions,
+        report.nearest.into_iter().map(|near| (near.class, near.cosine)).collect(),
+        report.leave_one_out_iou,
+        report.weak,
+        report.notes,
+        report.warnings,
+    )
+}
+
+fn from_plain(plain: Plain) -> ClassReport {
+    let (class, shots, pixels, positions, nearest, leave_one_out_iou, weak, notes, warnings) = plain;
+    let nearest = nearest.into_iter().map(|(class, cosine)| Near { class, cosine }).collect();
+    ClassReport {
+        class,
+        shots,
+        pixels,
+        positions,
+        nearest,
+        leave_one_out_iou,
+        weak,
+        notes,
+        warnings,
+        pictures: Vec::new(),
     }
 }
 
@@ -89,5 +127,16 @@ impl Report {
             html += &format!("<p><b>{kind}:</b> {}</p>", table::escape(text));
         }
         html
+    }
+
+    /// Without the pictures of the supports.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Vec<Plain>,))> {
+        let restore = slf.py().get_type::<Self>().getattr("_restore")?;
+        Ok((restore, (slf.get().classes.iter().map(to_plain).collect(),)))
+    }
+
+    #[staticmethod]
+    fn _restore(classes: Vec<Plain>) -> Self {
+        Self { classes: classes.into_iter().map(from_plain).collect() }
     }
 }

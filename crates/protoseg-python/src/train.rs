@@ -19,6 +19,9 @@ use crate::{
     work::{self, Steps},
 };
 
+/// What pickle makes a result from again: a function, and the fields in order.
+type Reduced<'py> = (Bound<'py, PyAny>, (PathBuf, usize, bool, Option<PathBuf>, Option<PathBuf>));
+
 /// How a run of training ended.
 #[pyclass(frozen, module = "protoseg", get_all)]
 pub struct TrainingResult {
@@ -39,6 +42,23 @@ impl TrainingResult {
     fn __repr__(&self) -> String {
         let how = if self.finished { "finished" } else { "stopped" };
         format!("<TrainingResult {how} after step {}: {}>", self.step, self.folder.display())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        let Self { folder, step, finished, best, last } = slf.get();
+        let restore = slf.py().get_type::<Self>().getattr("_restore")?;
+        Ok((restore, (folder.clone(), *step, *finished, best.clone(), last.clone())))
+    }
+
+    #[staticmethod]
+    fn _restore(
+        folder: PathBuf,
+        step: usize,
+        finished: bool,
+        best: Option<PathBuf>,
+        last: Option<PathBuf>,
+    ) -> Self {
+        Self { folder, step, finished, best, last }
     }
 }
 

@@ -17,8 +17,9 @@ EXAMPLES = REPOSITORY / "examples/python"
 
 def test_the_stubs_are_those_of_the_module() -> None:
     pytest.importorskip("mypy")
+    allowed = Path(__file__).with_name("stubtest.txt")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "protoseg", "--ignore-missing-stub"],
+        [sys.executable, "-m", "mypy.stubtest", "protoseg", "--allowlist", str(allowed)],
         capture_output=True, text=True, cwd=REPOSITORY, timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr

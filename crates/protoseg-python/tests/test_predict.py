@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 from pathlib import Path
 
@@ -101,8 +102,29 @@ def test_a_prediction_behaves_like_its_labels(
     assert prediction.path is None and "thing" in repr(prediction)
     with pytest.raises(KeyError, match="there is no class `cow`"):
         prediction.mask("cow")
-    with pytest.raises(TypeError, match="np.asarray"):
-        __import__("pickle").dumps(prediction)
+    with pytest.raises(TypeError, match="cannot be pickled.*\n.*np.asarray"):
+        pickle.dumps(prediction)
+
+
+def test_a_prediction_has_what_arrays_have(
+    model: protoseg.Model, pack: protoseg.ClassPack, photos: list[Photo]
+) -> None:
+    prediction = model.predict(photos[2].image, pack)
+    labels = np.array(prediction)
+    assert (prediction.dtype, prediction.ndim, prediction.size) == (labels.dtype, 2, labels.size)
+    assert (prediction.max(), prediction.sum(), np.sum(prediction)) == (1, labels.sum(), labels.sum())
+    assert prediction.tolist() == labels.tolist() and prediction.astype(np.int64).dtype == np.int64
+    assert len(prediction) == labels.shape[0] and np.array_equal(list(prediction), labels)
+    assert 1 in prediction and 7 not in prediction
+    assert np.array_equal(prediction == labels, np.ones_like(labels, bool))
+    assert np.array_equal(prediction == prediction, np.ones_like(labels, bool))
+    assert prediction.shape == labels.shape and prediction.classes[1] == "thing", "its own come first"
+    with pytest.raises(ValueError, match="read-only"):
+        prediction.sort()
+    for name in ("nothing", "_private", "__array_struct__", "__dlpack__"):
+        assert not hasattr(prediction, name)
+    with pytest.raises(AttributeError, match="a prediction has no attribute `nothing`"):
+        prediction.nothing
 
 
 def test_numbers_of_a_prediction_agree(

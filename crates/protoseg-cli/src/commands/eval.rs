@@ -74,8 +74,9 @@ pub fn run(args: &Eval) -> Result<()> {
             _ => String::new(),
         };
         let folder = folder.join(&own);
-        let written = if args.shard.is_some() { part::FILE } else { "results.json" };
-        output::refuse_overwrite(&folder.join(written), args.force)?;
+        if args.shard.is_none() {
+            output::refuse_overwrite(&folder.join("results.json"), args.force)?;
+        }
         if jobs.iter().any(|other| other.folder == folder) {
             bail!("two models are called `{}`\nhint: evaluate them one by one", model_name(path));
         }
@@ -198,7 +199,7 @@ impl Job<'_> {
         Ok((serde_json::to_value(&results)?, Some(results)))
     }
 
-    /// Counts the pixels of one part, and writes the counts.
+    /// Counts the pixels of one part and writes the counts, unless they are there already.
     fn count(
         &self,
         args: &Eval,
@@ -207,14 +208,26 @@ impl Job<'_> {
         plan: &Evaluation,
         (part, of): (usize, usize),
     ) -> Result<Value> {
-        create_dir(&self.folder)?;
-        let bar = Bar::new("images");
-        let evaluated = evaluate(model, benchmark, plan, &|done, total| bar.show(done, total), |_| ())?;
-        drop(bar);
-        let images = evaluated.images;
-        let counted = Part::new(part, of, part::key(model, benchmark, plan), evaluated.counts());
         let path = self.folder.join(part::FILE);
-        protoseg_data::write_atomic(&path, &serde_json::to_vec(&counted)?)?;
+        let key = part::key(model, benchmark, plan);
+        let there = if args.force { None } else { part::counted(&path, (part, of), &key) };
+        let images = match there {
+            Some(images) => {
+                output::note(format_args!("part {part} of {of} is there already: nothing was evaluated"));
+                images
+            }
+            None => {
+                output::refuse_overwrite(&path, args.force)?;
+                create_dir(&self.folder)?;
+                let bar = Bar::new("images");
+                let evaluated =
+                    evaluate(model, benchmark, plan, &|done, total| bar.show(done, total), |_| ())?;
+                drop(bar);
+                let counted = Part::new(part, of, key, evaluated.counts());
+                protoseg_data::write_atomic(&path, &serde_json::to_vec(&counted)?)?;
+                evaluated.images
+            }
+        };
         if !args.json {
             let counted = protoseg::core::count(images, "image");
             output::line(format_args!("part {part} of {of}: {counted} -> {}", path.display()))?;

@@ -107,6 +107,7 @@ pub fn run(args: &Predict) -> Result<()> {
         ledger: Ledger::new(&args.output, settings, kept),
         replaced,
         goes_on,
+        is_part: args.shard.is_some(),
         force: args.force,
         abstain,
         timings: Timings::default(),
@@ -128,7 +129,7 @@ pub fn run(args: &Predict) -> Result<()> {
 
     let summary = Summary::new(args, &segmenter, &images, &job, outcome, start.elapsed());
     summary.refuse_lost(&args.output)?;
-    if summary.has_results() {
+    if summary.has_results() || job.is_part {
         write_folder_files(args, kinds, &segmenter, &summary)?;
     }
     if args.json {
@@ -212,6 +213,7 @@ fn settings(
         second_look: args.second_look,
         abstain,
         write: kinds.names().into_iter().map(str::to_string).collect(),
+        shard: args.shard.as_deref().map(parse_shard).transpose()?,
     })
 }
 
@@ -305,6 +307,8 @@ struct Job<'a> {
     replaced: Option<Earlier>,
     /// Whether it goes on with an earlier run.
     goes_on: bool,
+    /// Whether it is one of several parts. Its folder says so even if it has no image, so that `--merge` finds all parts.
+    is_part: bool,
     force: bool,
     abstain: Option<f64>,
     timings: Timings,
@@ -328,14 +332,15 @@ fn has_contrast(image: &Image) -> bool {
 
 impl Job<'_> {
     /// Reads, predicts and writes, an image per thread. An image that cannot be read is left out and its error kept; one that
-    /// cannot be written ends the run. Nothing is written before the first image was read.
+    /// cannot be written ends the run. Nothing is written before the first image was read, unless this is a part.
     fn run(&self, segmenter: &Segmenter, bar: &Bar, stop: &Stop) -> Result<Outcome> {
         let writer = MaskWriter::new(self.folder, self.writer_kinds, &self.timings);
         let (count, unread) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let flat = AtomicUsize::new(0);
-        // Whether the folder could be opened, once that was tried. A run that goes on owns its folder from the start.
+        // Whether the folder could be opened, once that was tried. A run that goes on owns its folder from the start, and so
+        // does a part.
         let is_open = Mutex::new(None);
-        if self.goes_on {
+        if self.goes_on || self.is_part {
             self.open()?;
             *lock(&is_open) = Some(true);
         }

@@ -579,8 +579,18 @@ fn parts_of_an_evaluation_add_up_to_the_whole() {
         assert!(error.contains(words), "{error}");
         assert!(!desk.path("x").exists(), "nothing is written");
     }
-    let error = desk.refused(&format!("{eval} --shard 1/3 -o part1"));
-    assert!(error.contains("counts.json"), "{error}");
+    // A pod that is started again finds its part finished.
+    let before = fs::read(desk.path("part1/counts.json")).unwrap();
+    let again = desk.run(&format!("{eval} --shard 1/3 -o part1"));
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    assert!(again.stderr.contains("part 1 of 3 is there already"), "{}", again.stderr);
+    assert!(again.stdout.contains("part 1 of 3: 1 image -> part1"), "{}", again.stdout);
+    assert_eq!(fs::read(desk.path("part1/counts.json")).unwrap(), before);
+    for flags in ["--shard 2/3", "--shard 1/2", "--shard 1/3 --limit 1"] {
+        let error = desk.refused(&format!("{eval} {flags} -o part1"));
+        assert!(error.contains("counts.json` is there already") && error.contains("--force"), "{error}");
+    }
+    desk.done(&format!("{eval} --shard 1/2 -o part1 --force"));
 }
 
 #[test]

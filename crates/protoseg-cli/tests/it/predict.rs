@@ -387,6 +387,32 @@ fn parts_of_a_folder_are_merged_to_what_one_run_gives() {
     assert!(desk.path("all/index.html").is_file());
     let again = desk.done(&format!("{PREDICT} photos -o all --resume {write}"));
     assert!(again.contains("5 images done before"), "a merged folder is one like any other: {again}");
+    assert!(again.contains("no new images -> all") && !again.contains(" in the network"), "{again}");
+    let answer = desk.done(&format!("{PREDICT} --merge all whole -o twice {write}"));
+    assert!(answer.contains("5 images of 2 parts"), "folders that are no parts may overlap: {answer}");
+}
+
+#[test]
+fn all_parts_are_merged_and_each_of_them_once() {
+    let desk = desk_with(&["a.png", "b.png"]);
+    for (folder, shard) in [("part1", "1/3"), ("part2", "2/3"), ("part3", "3/3"), ("half", "1/2")] {
+        desk.done(&format!("{PREDICT} photos -o {folder} --shard {shard}"));
+    }
+    for (parts, words) in [
+        ("part1 part2", "part 3 of 3 is missing"),
+        ("part2", "part 1 of 3 is missing"),
+        ("part1 part2 part3 part2", "part 2 is given twice, the second time by `part2`"),
+        ("part1 half", "`half` is not a part of this prediction"),
+    ] {
+        let error = desk.refused(&format!("{PREDICT} --merge {parts} -o all"));
+        assert!(error.contains(words) && error.contains("hint: "), "{error}");
+        assert!(!desk.path("all").exists(), "nothing is written");
+    }
+    let answer = desk.done(&format!("{PREDICT} --merge part3 part1 part2 -o all"));
+    assert!(answer.contains("2 images of 3 parts"), "the third is empty: {answer}");
+    let error = desk.refused(&format!("{PREDICT} photos -o part1 --shard 2/3 --resume"));
+    assert!(error.contains("`part1` were made with another --shard"), "{error}");
+    desk.done(&format!("{PREDICT} photos -o part3 --shard 3/3 --resume"));
 }
 
 #[test]
@@ -418,5 +444,5 @@ fn parts_that_do_not_belong_together_are_not_merged() {
     let answer = desk.done(&format!("{PREDICT} photos -o out --shard 3/3 --json"));
     let answer: Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(answer["images"].as_array().unwrap().len(), 0, "an empty part is no error");
-    assert!(!desk.path("out").exists(), "and it writes nothing");
+    assert!(desk.path("out/predictions.json").exists() && !desk.path("out/index").exists());
 }

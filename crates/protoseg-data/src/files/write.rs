@@ -46,7 +46,8 @@ impl NewFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let file = builder.tempfile_in(folder_of(&place))?;
+        let folder = folder_of(&place);
+        let file = builder.tempfile_in(folder).map_err(|error| missing_folder(folder, error))?;
         if let Some(permissions) = replaced {
             file.as_file().set_permissions(permissions)?;
         }
@@ -130,6 +131,17 @@ pub(super) fn follow_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("its links lead in a circle"))
 }
 
+/// The error of a file that cannot be made: if its folder is missing, the words say so.
+fn missing_folder(folder: &Path, error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            let words = format!("the folder `{}` does not exist\nhint: create it first", folder.display());
+            io::Error::new(io::ErrorKind::NotFound, words)
+        }
+        _ => error,
+    }
+}
+
 /// The folder that a file is in.
 pub(super) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -183,6 +195,15 @@ mod tests {
         symlink(&a, &b).unwrap();
         symlink(&b, &a).unwrap();
         assert!(refused(&a).contains("circle"));
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let error = write_atomic(&missing.join("a"), b"x").unwrap_err().to_string();
+        let words = format!("the folder `{}` does not exist\nhint: create it first\n", missing.display());
+        assert!(error.contains(&words) && !error.contains(TEMPORARY), "{error}");
     }
 
     #[test]

@@ -235,10 +235,13 @@ class Report:
 
     def __len__(self) -> int: ...
     def _repr_html_(self) -> str: ...
+    @staticmethod
+    def _restore(classes: list[tuple[Any, ...]]) -> Report: ...
 
 @final
 class Prediction:
-    """What a model makes of one image. numpy takes it for the (height, width) array of its class ids."""
+    """What a model makes of one image. numpy takes it for the (height, width) array of its class ids, and what it lacks
+    itself (`dtype`, `max`, `astype`, ...) is that array's."""
 
     @property
     def labels(self) -> npt.NDArray[np.uint16]:
@@ -307,6 +310,10 @@ class Prediction:
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
     def __array__(self, dtype: Any = None, *, copy: bool | None = None) -> npt.NDArray[Any]: ...
+    def __getattr__(self, name: str, /) -> Any: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[npt.NDArray[np.uint16]]: ...
+    def __contains__(self, key: object, /) -> bool: ...
     def __getitem__(self, key: Any, /) -> Any: ...
     def __eq__(self, value: object, /) -> npt.NDArray[np.bool_]: ...  # type: ignore[override]
     def __ne__(self, value: object, /) -> npt.NDArray[np.bool_]: ...  # type: ignore[override]
@@ -365,6 +372,9 @@ class Sample:
     def labels(self) -> npt.NDArray[np.uint16]:
         """Class ids: (height, width). 65535 is "no label"."""
 
+    @staticmethod
+    def _restore(name: str, image: npt.NDArray[np.uint8], labels: npt.NDArray[np.uint16]) -> Sample: ...
+
 @final
 class Evaluation:
     """What a model scored on a data set. Prints as a table."""
@@ -380,6 +390,10 @@ class Evaluation:
 
     def __getitem__(self, key: str, /) -> Any: ...
     def _repr_html_(self) -> str: ...
+    @staticmethod
+    def _restore(
+        json: str, headline: str, titles: list[str], rows: list[list[str]], markdown: str
+    ) -> Evaluation: ...
 
 @final
 class TrainingResult:
@@ -404,6 +418,11 @@ class TrainingResult:
     @property
     def last(self) -> Path | None:
         """The model after the last step, if the run is finished."""
+
+    @staticmethod
+    def _restore(
+        folder: _Path, step: int, finished: bool, best: _Path | None, last: _Path | None
+    ) -> TrainingResult: ...
 
 @final
 class _View:

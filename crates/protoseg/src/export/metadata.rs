@@ -118,10 +118,21 @@ fn keys(model: &Model, description: &Description<'_>) -> Vec<(&'static str, Stri
         ("description", self::description(model)),
         ("task", "segment".to_string()),
         ("stride", stride.to_string()),
-        ("imgsz", format!("[{size}, {size}]", size = preprocess.size)),
+        ("imgsz", format!("[{side}, {side}]", side = side(preprocess))),
         ("names", format!("{{{}}}", names.join(", "))),
         ("protoseg", serde_json::to_string(description).expect("a description is plain data")),
     ]
+}
+
+/// The side of a square canvas that the file takes: the size, or its nearest multiple if the canvas is tight.
+fn side(preprocess: &Preprocess) -> usize {
+    match preprocess.fit {
+        Fit::Tight => {
+            let multiple = preprocess.multiple.max(1);
+            ((preprocess.size + multiple / 2) / multiple).max(1) * multiple
+        }
+        Fit::Letterbox | Fit::Squash => preprocess.size,
+    }
 }
 
 fn canvas(preprocess: &Preprocess) -> Canvas {
@@ -151,7 +162,15 @@ fn literal(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::literal;
+    use super::*;
+
+    #[test]
+    fn the_side_of_a_tight_canvas_is_a_multiple() {
+        let tight = |size, multiple| Preprocess { fit: Fit::Tight, multiple, ..Preprocess::imagenet(size) };
+        assert_eq!([side(&tight(480, 56)), side(&tight(480, 32)), side(&tight(10, 32))], [504, 480, 32]);
+        let square = |fit| Preprocess { fit, ..Preprocess::imagenet(473) };
+        assert_eq!([side(&square(Fit::Letterbox)), side(&square(Fit::Squash))], [473, 473]);
+    }
 
     #[test]
     fn names_are_literals_of_python() {

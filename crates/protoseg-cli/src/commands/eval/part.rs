@@ -1,6 +1,6 @@
 //! What one part of an evaluation has counted, as a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use protoseg::{
@@ -31,6 +31,21 @@ impl Part {
     pub fn new(part: usize, of: usize, key: Value, counts: Counts) -> Self {
         Self { schema: SCHEMA.to_string(), part, of, key, counts }
     }
+
+    fn read(path: &Path) -> Result<Self> {
+        match serde_json::from_slice(&read_bytes(path)?) {
+            Ok(part) => Ok(part),
+            Err(error) => bail!("`{}` cannot be read: {error}\nhint: make that part again", path.display()),
+        }
+    }
+}
+
+/// How many images the file has counted, if it is there and is this very part.
+pub fn counted(path: &Path, (part, of): (usize, usize), key: &Value) -> Option<usize> {
+    let there = Part::read(path).ok()?;
+    let is_same = there.schema == SCHEMA && (there.part, there.of) == (part, of) && there.key == *key;
+    let counts = serde_json::to_value(there.counts).ok().filter(|_| is_same)?;
+    usize::try_from(counts["images"].as_u64()?).ok()
 }
 
 /// All that the counts depend on, besides the part.
@@ -66,10 +81,7 @@ pub fn read_all(folders: &[PathBuf], key: &Value) -> Result<Vec<Counts>> {
                 folder.display()
             );
         }
-        let part: Part = match serde_json::from_slice(&read_bytes(&path)?) {
-            Ok(part) => part,
-            Err(error) => bail!("`{}` cannot be read: {error}\nhint: make that part again", path.display()),
-        };
+        let part = Part::read(&path)?;
         if part.schema != SCHEMA || part.key != *key || parts.first().is_some_and(|first| first.of != part.of)
         {
             bail!(

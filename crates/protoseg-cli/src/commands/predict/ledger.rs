@@ -46,6 +46,9 @@ pub struct Settings {
     pub second_look: bool,
     pub abstain: Option<f64>,
     pub write: Vec<String>,
+    /// Which part of how many, if the run is one of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<(usize, usize)>,
 }
 
 impl Settings {
@@ -63,6 +66,7 @@ impl Settings {
             (self.second_look != other.second_look, "--second-look"),
             (self.abstain != other.abstain, "--abstain"),
             (self.write != other.write, "--write"),
+            (self.shard != other.shard, "--shard"),
         ];
         differences.into_iter().find_map(|(differs, what)| differs.then_some(what))
     }
@@ -176,6 +180,11 @@ impl Earlier {
             records.into_iter().rev().filter(|record| seen.insert(record.name.clone())).collect();
         records.reverse();
         Ok(Some(Self { settings, records }))
+    }
+
+    /// Which part of how many the run was.
+    pub fn shard(&self) -> Option<(usize, usize)> {
+        self.settings.shard
     }
 
     /// The images that are done, if the run had the same settings.

@@ -32,9 +32,10 @@ struct Ended {
 }
 
 /// All results of the folders, by the names of their images. All must be finished and made in the same way, and none is
-/// `output`, whose results may be deleted.
+/// `output`, whose results may be deleted. Of parts that `--shard` made, all must be there, each of them once.
 pub fn collect(folders: &[PathBuf], output: &Path, settings: &Settings) -> Result<Vec<Part>> {
     let mut parts: HashMap<String, Part> = HashMap::new();
+    let mut shards = Vec::new();
     for folder in folders {
         if folder.canonicalize().ok().is_some_and(|folder| output.canonicalize().ok() == Some(folder)) {
             bail!(
@@ -48,7 +49,12 @@ pub fn collect(folders: &[PathBuf], output: &Path, settings: &Settings) -> Resul
                 folder.display()
             );
         };
-        let records = earlier.resume(folder, settings)?;
+        let shard = earlier.shard();
+        let records = earlier.resume(folder, &Settings { shard, ..settings.clone() })?;
+        if let Some(shard) = shard {
+            refuse_other(&shards, shard, folder)?;
+            shards.push(shard);
+        }
         // The summary is the last thing that a run writes.
         let summary = folder.join(SUMMARY_FILE);
         let ended = if summary.exists() { serde_json::from_slice(&read_bytes(&summary)?).ok() } else { None };
@@ -85,12 +91,39 @@ pub fn collect(folders: &[PathBuf], output: &Path, settings: &Settings) -> Resul
             }
         }
     }
+    refuse_missing(&shards)?;
     if parts.is_empty() && !folders.is_empty() {
         bail!("no image is done in any of these folders\nhint: predict the parts first, with --shard");
     }
     let mut parts: Vec<Part> = parts.into_values().collect();
     parts.sort_by(|a, b| a.record.name.cmp(&b.record.name));
     Ok(parts)
+}
+
+/// Refuses a part of another number of parts, and one that is given already.
+fn refuse_other(shards: &[(usize, usize)], (part, of): (usize, usize), folder: &Path) -> Result<()> {
+    if shards.first().is_some_and(|first| first.1 != of) {
+        bail!(
+            "`{}` is not a part of this prediction\n\
+             hint: give every part the same images, and the same number of parts with --shard",
+            folder.display()
+        );
+    }
+    if shards.iter().any(|other| other.0 == part) {
+        bail!(
+            "part {part} is given twice, the second time by `{}`\nhint: name every part once",
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+fn refuse_missing(shards: &[(usize, usize)]) -> Result<()> {
+    let of = shards.first().map_or(0, |first| first.1);
+    match (1..=of).find(|at| shards.iter().all(|other| other.0 != *at)) {
+        Some(missing) => bail!("part {missing} of {of} is missing\nhint: name the folders of all parts"),
+        None => Ok(()),
+    }
 }
 
 impl Part {

@@ -223,12 +223,15 @@ impl<'a> Summary<'a> {
         if self.n_skipped > 0 {
             output::line(format_args!("{} done before", plural(self.n_skipped, "image")))?;
         }
+        let folder = args.output.display();
+        if self.n_done == 0 {
+            return output::line(format_args!("no new images -> {folder}"));
+        }
         output::line(format_args!(
-            "{} in {:.1} s ({:.2} s each in the network) -> {}",
+            "{} in {:.1} s ({:.2} s each in the network) -> {folder}",
             plural(self.n_done, "image"),
             self.seconds,
-            self.network_seconds / self.n_done.max(1) as f64,
-            args.output.display()
+            self.network_seconds / self.n_done as f64,
         ))
     }
 
