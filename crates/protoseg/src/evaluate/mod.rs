@@ -150,7 +150,7 @@ pub fn evaluate(
         }
         let per_usage = segmenters.len() / looks.len().max(1);
         let grids: Vec<Vec<ScoreGrid>> = segmenters
-            .iter()
+            .par_iter()
             .enumerate()
             .map(|(place, (segmenter, _))| segmenter.grids(&looks[place / per_usage]))
             .collect();

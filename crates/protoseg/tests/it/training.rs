@@ -9,7 +9,7 @@ use protoseg::{
     core::RowMap,
     decoder::{Decoder, DecoderKind},
     device::cpu,
-    encoder::{Block, Encoder},
+    encoder::{Block, Encoder, EncoderConfig, Positions, VitConfig},
     method::{
         BaseClasses, Images, Method, TrainingBatch,
         capl::{Ablation, Capl, Preset},
@@ -169,6 +169,24 @@ fn the_last_layers_can_learn_alone() {
     let ([first, last, mean], trained) = (ends(&network), ends(&trained));
     assert_eq!((first, mean), (trained[0].clone(), trained[2].clone()));
     assert_ne!(last, trained[1]);
+}
+
+#[test]
+fn the_last_blocks_of_a_vision_transformer_learn_alone() {
+    let positions = Positions::Learned(8);
+    let vit = VitConfig { width: 64, depth: 4, patch: 4, registers: 1, positions, gated: false };
+    let encoder = EncoderConfig::Vit(vit);
+    let network = NetworkConfig { encoder, decoder: DecoderKind::Fcn, dropout: 0.0, ..tiny_config() };
+    let network = network.init(&method(), &cpu()).unwrap().materialize();
+    let (reports, trained) = run(network.clone(), TrainerConfig { train_last: Some(2), ..config(16) });
+    assert!(reports[15].loss < 0.8 * reports[0].loss, "from {} to {}", reports[0].loss, reports[15].loss);
+    let blocks = |network: &Network| -> Vec<Vec<f32>> {
+        let Encoder::Vit(vit) = &network.encoder else { panic!("a vision transformer") };
+        vit.blocks.iter().map(|block| values(block.qkv.weight.val())).collect()
+    };
+    let (before, after) = (blocks(&network), blocks(&trained));
+    assert_eq!(before[..2], after[..2]);
+    assert!(before[2] != after[2] && before[3] != after[3]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use burn::{
     nn::conv::Conv2d,
     tensor::{Device, Tensor},
 };
-use protoseg_core::{GridPlacement, Preprocess};
+use protoseg_core::Preprocess;
 use serde::{Deserialize, Serialize};
 
 use super::table::{Describe, Family, Rename, Settings, Tensors};
@@ -245,7 +245,7 @@ impl Family for VitConfig {
     /// shapes, and each shape costs some memory.
     fn preprocess(&self, size: usize) -> Preprocess {
         let multiple = if self.patch == 16 { 32 } else { 4 * self.patch };
-        Preprocess { multiple, grid: GridPlacement::Centres, ..Preprocess::imagenet(size) }
+        Preprocess { multiple, ..Preprocess::imagenet(size) }
     }
 
     fn output_stride(&self) -> usize {

@@ -1,7 +1,7 @@
 //! What no plan can ask for.
 
 use super::{MethodName, NetworkPlan, Plan, Task};
-use crate::config::ConfigError;
+use crate::{config::ConfigError, encoder::EncoderConfig};
 
 impl Plan {
     /// Refuses impossible values before anything is read or written.
@@ -77,7 +77,24 @@ impl Plan {
         if self.network.freeze_encoder {
             return self.check_frozen();
         }
-        self.network.config(self.network.encoder_config(None)?).validate().map_err(of_network)
+        let config = self.network.config(self.network.encoder_config(None)?);
+        config.validate().map_err(of_network)?;
+        match &config.encoder {
+            EncoderConfig::Vit(vit) => self.check_patches(vit.patch),
+            _ => Ok(()),
+        }
+    }
+
+    /// Crops and canvases must be whole patches: what lies beside them would not be seen.
+    fn check_patches(&self, patch: usize) -> Result<(), ConfigError> {
+        for (key, side) in [("training.crop", self.training.crop), ("training.size", self.size())] {
+            if !side.is_multiple_of(patch) {
+                let near = side.next_multiple_of(patch);
+                let expected = format!("a multiple of {patch}, the side of a patch, such as {near}");
+                return Err(ConfigError::new(key, side, expected));
+            }
+        }
+        Ok(())
     }
 
     /// A frozen encoder is that of the weights to start from, and has no decoder.

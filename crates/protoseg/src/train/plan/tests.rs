@@ -162,6 +162,19 @@ fn what_no_system_for_episodes_can_be_is_refused() {
 }
 
 #[test]
+fn crops_of_vision_transformers_are_whole_patches() {
+    let text = |crop| {
+        format!(
+            "[data]\nsource = \"scenes\"\n[network]\nencoder = \"dinov2-small\"\n[training]\ncrop = {crop}\n"
+        )
+    };
+    let error = refusal(&text(473));
+    assert!(error.contains("line 6") && error.contains("such as 476") && error.contains("473"), "{error}");
+    let (_folder, path) = plan(&text(476));
+    Plan::read(&path).unwrap().check_file(Some(&path)).unwrap();
+}
+
+#[test]
 fn a_plan_from_before_episodes_is_written_as_it_was() {
     let written = Plan::default().to_toml();
     for key in
