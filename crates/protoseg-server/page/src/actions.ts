@@ -3,9 +3,10 @@
 import { api } from "./api";
 import { nextColour } from "./colours";
 import * as labels from "./labels";
+import { maskToSend } from "./mask";
 import { strokeAnswered, strokeEnded } from "./measure";
 import { holdPictures, releasePictures } from "./pictures";
-import { notice, problem, report, say, whileSaving } from "./status";
+import { notice, problem, report, reportLost, say, whileSaving } from "./status";
 import { classes, classOf, currentPhoto, emit, paintedClasses, setSetting, showRevisions, state } from "./store";
 import type { ClassInfo, LabelMap, Photo, Stroke, View } from "./types";
 import { words } from "./words";
@@ -14,10 +15,20 @@ const PAGE = 200;
 export const views: View[] = ["overlay", "confidence", "changed", "strokes", "photo"];
 
 let line: Promise<unknown> = Promise.resolve();
+let inLineSoFar = 0;
+
+let dropLast: () => void = () => {};
+
+/** Takes away the notice that offers to undo the last change: after another change it would undo that one. */
+export function dropOffer(): void {
+  dropLast();
+}
 
 /** Puts a change in line. A failure is shown, and the changes after it still go. */
 function inLine(work: () => Promise<void>): Promise<void> {
-  const next = line.then(() => whileSaving(work)).catch(report);
+  inLineSoFar += 1;
+  dropOffer();
+  const next = line.then(() => whileSaving(work)).catch(reportLost);
   line = next;
   return next;
 }
@@ -146,7 +157,7 @@ function sayStroke(stroke: Stroke, pixels: number): void {
   else say(words.stage.strokeDone(classOf(stroke.class)?.name ?? "", pixels));
 }
 
-export function loadMask(file: File): void {
+export async function loadMask(file: File): Promise<void> {
   const photo = currentPhoto();
   const item = classOf(state.classId);
   if (!photo) return;
@@ -154,10 +165,12 @@ export function loadMask(file: File): void {
     problem(words.stage.needClass, words.stage.needClassHint);
     return;
   }
+  const mask = await maskToSend(file, photo, item.name);
+  if (!mask) return;
   labels.hold();
   void inLine(async () => {
     try {
-      const answer = await api.mask(photo.id, item.id, file);
+      const answer = await api.mask(photo.id, item.id, mask);
       notice(words.tools.maskDone(item.name, answer.pixels));
       await follow(answer.revision, true);
     } catch (error) {
@@ -246,11 +259,13 @@ export function removeClass(id: number): void {
   const item = classOf(id);
   if (!item) return;
   labels.hold();
+  const place = inLineSoFar + 1;
   void inLine(async () => {
     try {
       const answer = await api.removeClass(id);
       await loadProject();
-      notice(words.classes.removed(item.name), { label: words.undo, run: undo });
+      const isLast = place === inLineSoFar;
+      dropLast = notice(words.classes.removed(item.name), isLast ? { label: words.undo, run: undo } : undefined);
       await follow(answer.revision ?? state.revision, true);
     } catch (error) {
       labels.release();

@@ -9,7 +9,8 @@ import { overlayDrawn } from "./measure";
 import { picture } from "./pictures";
 import { report } from "./status";
 import { classes, classOf, currentPhoto, on, state } from "./store";
-import type { Photo, Point, Stroke } from "./types";
+import type { LabelMap, Photo, Point, Stroke } from "./types";
+import { NEGATIVE } from "./types";
 import { words } from "./words";
 
 const DETAIL = 1280;
@@ -19,6 +20,13 @@ interface Loaded {
   full: boolean;
 }
 
+interface Box {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+}
+
 export class Stage {
   readonly canvas: HTMLCanvasElement;
   readonly element: HTMLDivElement;
@@ -26,6 +34,8 @@ export class Stage {
   scale = 1;
   offsetX = 0;
   offsetY = 0;
+  /** How much of the stage is covered by other things: at the top, and at the bottom. */
+  covered: () => [number, number] = () => [0, 0];
   /** Draws what the tool in hand is doing, in photo pixels. */
   drawTool: (context: CanvasRenderingContext2D) => void = () => {};
 
@@ -91,14 +101,21 @@ export class Stage {
   fit(): void {
     const photo = currentPhoto();
     if (!photo || this.width === 0) return;
-    const narrow = this.width < 560;
-    const [side, top, bottom] = narrow ? [8, 8, 8] : [20, 56, 76];
-    const room = [this.width - 2 * side, this.height - top - bottom] as const;
+    const [head, foot] = this.covered();
+    const side = this.width < 560 ? 8 : 20;
+    const top = head > 1 ? head + 14 : 8;
+    const bottom = foot > 1 ? foot + 12 : 8;
+    const room = [this.width - 2 * side, Math.max(40, this.height - top - bottom)] as const;
     this.scale = Math.max(0.01, Math.min(room[0] / photo.width, room[1] / photo.height, 16));
     this.offsetX = side + (room[0] - photo.width * this.scale) / 2;
     this.offsetY = top + (room[1] - photo.height * this.scale) / 2;
     this.fitted = true;
     this.invalidate();
+  }
+
+  /** Makes use of the room there is now, unless a person has zoomed or moved the photo. */
+  refit(): void {
+    if (this.fitted) this.fit();
   }
 
   /** Zooms about a point of the screen; without one, about the middle. */
@@ -152,7 +169,9 @@ export class Stage {
     this.height = box.height;
     this.canvas.width = Math.round(box.width * this.ratio);
     this.canvas.height = Math.round(box.height * this.ratio);
-    if (this.fitted) this.fit();
+    // Where notices can lie on a phone without covering tools.
+    document.documentElement.style.setProperty("--under-stage", `${Math.round(window.innerHeight - box.bottom)}px`);
+    this.refit();
     cancelAnimationFrame(this.frame);
     this.draw();
   }
@@ -268,30 +287,70 @@ export class Stage {
     const wanted = state.view === "overlay" || state.view === "strokes";
     const found = wanted && paint ? (state.project?.checks ?? []).filter((check) => check.photo === photo.id && check.iou !== null) : [];
     const kept = new Set<Element>();
+    const taken: Box[] = [];
     for (const check of found) {
       const item = classOf(check.class);
-      const top = paint ? topOf(photo.id, check.class) : null;
-      if (!item || item.hidden || !top || !paint) continue;
+      const ends = paint ? endsOf(photo.id, check.class) : null;
+      if (!item || item.hidden || !ends || !paint) continue;
       const worst = check.confused_with.filter((other) => other.share >= 0.03).sort((a, b) => b.share - a.share)[0];
       if (state.view === "overlay" && !worst) continue;
       const key = `note-${check.class}`;
       let note = this.notes.querySelector<HTMLElement>(`#${key}`);
       if (!note) {
-        note = h("div", { class: "note", id: key }, h("i", {}), h("b", {}), h("span", {}));
+        note = h("div", { class: "note", id: key }, h("b", {}), h("span", {}));
         this.notes.append(note);
       }
       kept.add(note);
       note.style.setProperty("--class", item.color);
-      setText(note.children[1]!, words.stage.outlineSure(item.name, words.percent(check.iou ?? 0)));
+      setText(note.children[0]!, words.stage.right(item.name, check.iou ?? 0));
       const other = worst ? (worst.class === 0 ? words.classes.rest : (classOf(worst.class)?.name ?? "")) : "";
-      setText(note.children[2]!, worst ? words.stage.mistaken(other, worst.share) : "");
-      const [x, y] = this.toScreen([(top[0] * photo.width) / paint.width, (top[1] * photo.height) / paint.height]);
-      const inside = x > 0 && x < this.width && y > 0 && y < this.height;
-      note.hidden = !inside;
-      const left = Math.min(this.width - 90, Math.max(90, x));
-      note.style.transform = `translate(${Math.round(left)}px, ${Math.round(Math.max(y, 84))}px) translate(-50%, calc(-100% - 8px))`;
+      setText(note.children[1]!, worst ? words.stage.mistaken(other, worst.share) : "");
+      const [high, low] = ends.map(([x, y]) => this.toScreen([(x * photo.width) / paint.width, (y * photo.height) / paint.height])) as [Point, Point];
+      note.hidden = ![high, low].some(([x, y]) => x > 0 && x < this.width && y > 0 && y < this.height);
+      if (note.hidden) continue;
+      const box = this.notePlace(photo, high, low, note.offsetWidth, note.offsetHeight, taken);
+      taken.push(box);
+      note.style.transform = `translate(${Math.round(box.left)}px, ${Math.round(box.top)}px)`;
     }
     for (const child of [...this.notes.children]) if (!kept.has(child)) child.remove();
+  }
+
+  /** The nearest place to a stroke where a note hides next to nothing that is painted or seen, inside the photo and the view. */
+  private notePlace(photo: Photo, high: Point, low: Point, width: number, height: number, taken: Box[]): Box {
+    const [head, foot] = this.covered();
+    const [left, top] = this.toScreen([0, 0]).map((value, axis) => Math.max(value, axis === 0 ? 0 : head) + 4) as Point;
+    const [right, bottom] = this.toScreen([photo.width, photo.height]).map((value, axis) => Math.min(value, axis === 0 ? this.width : this.height - Math.max(0, foot)) - 4) as Point;
+    const maps = [labels.paintOf(photo.id), labels.largeEntry(photo.id)?.now ?? null];
+    let best: Box | null = null;
+    let least = Infinity;
+    for (const [x, y] of [[high[0] - width / 2, high[1] - height - 8], [low[0] - width / 2, low[1] + 8], [left, top], [right, top], [left, bottom], [right, bottom]] as Point[]) {
+      const box = {
+        left: Math.max(4, Math.min(Math.max(x, left), right - width, this.width - width - 4)),
+        top: Math.max(4, Math.min(Math.max(y, top), bottom - height, this.height - height - 4)),
+        width,
+        height,
+      };
+      const hidden = this.hiddenShare(photo, box, maps, taken);
+      if (hidden < 0.05) return box;
+      if (hidden < least) [best, least] = [box, hidden];
+    }
+    return best!;
+  }
+
+  /** Which share of a box would hide classes or other notes, from a grid of points. */
+  private hiddenShare(photo: Photo, box: Box, maps: (LabelMap | null)[], taken: Box[]): number {
+    const [across, down] = [16, 5];
+    let hidden = 0;
+    for (let i = 0; i < across * down; i += 1) {
+      const x = box.left + (((i % across) + 0.5) * box.width) / across;
+      const y = box.top + ((Math.floor(i / across) + 0.5) * box.height) / down;
+      const [u, v] = [(x - this.offsetX) / this.scale / photo.width, (y - this.offsetY) / this.scale / photo.height];
+      const isOnPhoto = u >= 0 && u < 1 && v >= 0 && v < 1;
+      const id = (map: LabelMap | null) => (map && isOnPhoto ? map.ids[Math.floor(v * map.height) * map.width + Math.floor(u * map.width)]! : 0);
+      const isTaken = taken.some((other) => x > other.left && x < other.left + other.width && y > other.top && y < other.top + other.height);
+      if (isTaken || maps.some((map) => id(map) > 0 && id(map) <= NEGATIVE)) hidden += 1;
+    }
+    return hidden / (across * down);
   }
 }
 
@@ -308,25 +367,27 @@ function changedShareOf(id: number): number | null {
   return share;
 }
 
-const topCache = new Map<string, [number, number] | null>();
+const endsCache = new Map<string, [Point, Point] | null>();
 
-/** The middle of the highest painted row of a class: where its note points to. */
-function topOf(photo: number, classId: number): [number, number] | null {
+/** The middles of the highest and of the lowest painted row of a class: what its note stands beside. */
+function endsOf(photo: number, classId: number): [Point, Point] | null {
   const paint = labels.paintOf(photo);
   if (!paint) return null;
   const key = `${photo}/${classId}/${paint.revision}/${paint.width}`;
-  const cached = topCache.get(key);
+  const cached = endsCache.get(key);
   if (cached !== undefined) return cached;
-  if (topCache.size > 200) topCache.clear();
-  let result: [number, number] | null = null;
-  const first = paint.ids.indexOf(classId);
-  if (first >= 0) {
-    const y = Math.floor(first / paint.width);
-    let last = first;
-    while (last + 1 < (y + 1) * paint.width && paint.ids[last + 1] === classId) last += 1;
-    result = [(first + last) / 2 - y * paint.width, y];
-  }
-  topCache.set(key, result);
+  if (endsCache.size > 200) endsCache.clear();
+  const { ids, width } = paint;
+  const middle = (at: number): Point => {
+    const y = Math.floor(at / width);
+    let [from, to] = [at, at];
+    while (from > y * width && ids[from - 1] === classId) from -= 1;
+    while (to + 1 < (y + 1) * width && ids[to + 1] === classId) to += 1;
+    return [(from + to + 1) / 2 - y * width, y];
+  };
+  const first = ids.indexOf(classId);
+  const result: [Point, Point] | null = first < 0 ? null : [middle(first), middle(ids.lastIndexOf(classId))];
+  endsCache.set(key, result);
   return result;
 }
 

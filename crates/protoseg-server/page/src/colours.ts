@@ -27,14 +27,14 @@ function table(classes: ClassInfo[], alpha: number): Uint32Array {
   return result;
 }
 
-// From unsure to sure: dark violet, red, orange, pale yellow.
+// From unsure to sure: dark violet, red, orange, pale yellow; the surer, the more of the photo shows through.
 const rampStops: [number, number, number][] = [[44, 14, 92], [140, 33, 122], [226, 84, 76], [250, 166, 76], [252, 246, 190]];
 const ramp = new Uint32Array(256).map((_, value) => {
   const place = (value / 255) * (rampStops.length - 1);
   const at = Math.min(Math.floor(place), rampStops.length - 2);
   const [from, to] = [rampStops[at]!, rampStops[at + 1]!];
   const mix = (i: 0 | 1 | 2) => Math.round(from[i] + (to[i] - from[i]) * (place - at));
-  return pixel(mix(0), mix(1), mix(2), 205);
+  return pixel(mix(0), mix(1), mix(2), Math.round(200 - 0.55 * value));
 });
 
 export interface Layers {

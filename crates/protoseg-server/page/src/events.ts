@@ -1,6 +1,6 @@
 // What the server tells by itself: new revisions (also from another window), features that are ready, photos, checks.
 
-import { follow, loadPhotosSoon, loadProject, loadProjectSoon } from "./actions";
+import { dropOffer, follow, loadPhotosSoon, loadProject, loadProjectSoon } from "./actions";
 import { drawProgress, report, setConnected } from "./status";
 import { emit, state } from "./store";
 
@@ -41,6 +41,7 @@ export function listen(): void {
   source.addEventListener("revision", (event) => {
     const revision = Number(parse(event)["revision"]);
     if (revision > state.revision && state.saving === 0) {
+      dropOffer();
       void loadProject().then(() => follow(revision, true)).catch(report);
     }
   });

@@ -87,14 +87,16 @@ export class ExportMenu {
 
   private async save(file: string, name: string): Promise<void> {
     this.close();
-    notice(text.preparing(name));
+    const ready = notice(text.preparing(name));
     try {
       const answer = await api.download(file);
       const link = h("a", { href: URL.createObjectURL(answer.blob), download: answer.name });
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+      ready();
       notice(text.done(answer.name));
     } catch (error) {
+      ready();
       report(error);
     }
   }

@@ -262,7 +262,7 @@ export class Gallery {
     if (!tile) {
       tile = this.spare.pop() ?? this.make();
       tile.id = photo.id;
-      tile.element.id = `photo-${photo.id}`;
+      tile.element.id = `tile-${photo.id}`;
       tile.element.hidden = false;
       this.tiles.set(photo.id, tile);
       redraw = true;
@@ -359,7 +359,7 @@ export class Gallery {
   private click(event: MouseEvent): void {
     const element = (event.target as Element).closest<HTMLElement>(".tile");
     if (!element) return;
-    const id = Number(element.id.replace("photo-", ""));
+    const id = Number(element.id.replace("tile-", ""));
     this.setActive(id, false);
     openPhoto(id);
     this.opened();
@@ -416,7 +416,7 @@ export class Gallery {
 
   private setActive(id: number, scroll: boolean): void {
     this.active = id;
-    this.list.setAttribute("aria-activedescendant", `photo-${id}`);
+    this.list.setAttribute("aria-activedescendant", `tile-${id}`);
     const slot = this.rows.slots[this.placeOf.get(id) ?? -1];
     if (slot && scroll) this.scrollTo(slot);
     this.touchAll();

@@ -52,7 +52,7 @@ export function bindKeys(parts: Parts): void {
       if (parts.menu.close() || parts.tools.cancel() || parts.layout.narrow()) event.preventDefault();
       return;
     }
-    if (parts.help.element.open || writing(event.target) || !parts.help.single) return;
+    if (document.querySelector("dialog[open]") || writing(event.target) || !parts.help.single) return;
     if (single(event, key, parts)) event.preventDefault();
   });
 }

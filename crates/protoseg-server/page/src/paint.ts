@@ -18,6 +18,8 @@ export class PaintPanel {
   private name = h("span", { class: "photo-name", id: "photo-name" });
   private hint = h("div", { class: "hint", hidden: true });
   private hintKey = "";
+  private hintRevision = 0;
+  private foot: HTMLElement;
   private chips = h("div", { class: "chips" });
   private size = h("input", { type: "range", min: -100, max: 100, step: 1, class: "small-range", id: "brush-size", "aria-label": words.tools.brushSize, title: `${words.tools.brushSize} [ ]` });
   private sizeText = h("output", { class: "size-text" });
@@ -51,33 +53,39 @@ export class PaintPanel {
       "modes",
     );
     this.size.addEventListener("input", () => setSetting("brush", brushOf(Number(this.size.value))));
+    const head = h(
+      "div",
+      { class: "stage-head" },
+      iconButton("left", words.stage.previous, () => go(-1)),
+      this.name,
+      iconButton("right", words.stage.next, () => go(1)),
+      h("span", { class: "grow" }),
+      this.legend,
+      iconButton("minus", words.stage.zoomOut, () => this.stage.zoom(0.8), "zoom"),
+      iconButton("fit", words.stage.fit, () => this.stage.fit(), "zoom"),
+      iconButton("plus", words.stage.zoomIn, () => this.stage.zoom(1.25), "zoom"),
+    );
+    const toolbar = h(
+      "div",
+      { class: "toolbar", role: "toolbar", "aria-label": words.tools.label },
+      toolChoices.element,
+      iconButton("mask", words.tools.mask, pickMask),
+      modeChoices.element,
+      h("div", { class: "size" }, this.size, this.sizeText),
+    );
+    this.foot = h("div", { class: "stage-foot" }, toolbar);
     this.element = h(
       "section",
       { class: "paint", id: "panel-paint", "aria-label": words.tabs.paint },
-      h(
-        "div",
-        { class: "stage-head" },
-        iconButton("left", words.stage.previous, () => go(-1)),
-        this.name,
-        iconButton("right", words.stage.next, () => go(1)),
-        h("span", { class: "grow" }),
-        this.legend,
-        iconButton("minus", words.stage.zoomOut, () => this.stage.zoom(0.8), "zoom"),
-        iconButton("fit", words.stage.fit, () => this.stage.fit(), "zoom"),
-        iconButton("plus", words.stage.zoomIn, () => this.stage.zoom(1.25), "zoom"),
-      ),
+      head,
       this.stage.element,
-      this.hint,
-      h(
-        "div",
-        { class: "toolbar", role: "toolbar", "aria-label": words.tools.label },
-        toolChoices.element,
-        modeChoices.element,
-        h("div", { class: "size" }, this.size, this.sizeText),
-        iconButton("mask", words.tools.mask, pickMask),
-      ),
+      this.foot,
       this.chips,
     );
+    this.stage.covered = () => {
+      const box = this.stage.element.getBoundingClientRect();
+      return [head.getBoundingClientRect().bottom - box.top, box.bottom - this.foot.getBoundingClientRect().top];
+    };
     const settings = () => {
       toolChoices.set(state.tool);
       modeChoices.set(state.mode);
@@ -87,7 +95,12 @@ export class PaintPanel {
       this.drawLegend();
     };
     on("settings", settings);
-    on("project", () => (this.drawChips(), this.drawHint()));
+    on("project", () => {
+      // So has who goes on painting.
+      if (this.hintKey === "second" && state.changeRevision !== this.hintRevision) this.dismiss();
+      this.drawChips();
+      this.drawHint();
+    });
     on("photos", () => (this.drawName(), this.drawHint()));
     on("current", () => {
       // Who goes to another photo has understood.
@@ -149,8 +162,12 @@ export class PaintPanel {
     else if (strokes === 1 && readChoice("seen-second", "no") === "no") key = "second";
     if (key === this.hintKey) return;
     this.hintKey = key;
+    this.hintRevision = state.changeRevision;
     this.hint.hidden = key === "";
-    this.hint.className = key === "photos" || key === "class" ? "hint centre" : "hint";
+    // Before there is anything to paint a hint is in the middle, later beside the tools, where it covers nothing.
+    const isCentre = key === "photos" || key === "class";
+    this.hint.className = isCentre ? "hint centre" : "hint";
+    (isCentre ? this.element : this.foot).prepend(this.hint);
     const content =
       key === "photos"
         ? [
@@ -172,6 +189,7 @@ export class PaintPanel {
               ]
             : [h("h3", {}, words.stage.firstTitle(item?.name ?? "")), h("p", {}, words.stage.firstText)];
     this.hint.replaceChildren(...content);
+    this.stage.refit();
   }
 
   private dismiss(): void {

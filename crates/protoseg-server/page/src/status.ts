@@ -16,7 +16,8 @@ const saved = h("div", { class: "saved", id: "saved", title: words.savedLong }, 
 
 const bar = h("progress", { max: 1, value: 0, "aria-label": words.features(0, 0) });
 const barText = h("span", { class: "progress-text" });
-const progress = h("div", { class: "progress", id: "features", hidden: true }, bar, barText);
+const barShort = h("span", { class: "progress-short" });
+const progress = h("div", { class: "progress", id: "features", hidden: true }, bar, barText, barShort);
 
 export const statusElements = { polite, notices: noticeBox, saved, progress };
 
@@ -34,8 +35,8 @@ export interface Action {
   run: () => void;
 }
 
-/** A notice that goes away by itself. */
-export function notice(text: string, action?: Action): void {
+/** A notice that goes away by itself, or when the function that is returned is called. */
+export function notice(text: string, action?: Action): () => void {
   say(text);
   const toast = h(
     "div",
@@ -45,12 +46,17 @@ export function notice(text: string, action?: Action): void {
   );
   while (toasts.childElementCount >= 2) toasts.firstElementChild?.remove();
   toasts.append(toast);
-  setTimeout(() => toast.remove(), action ? 8000 : 4000);
+  setTimeout(() => toast.remove(), action || text.length > 80 ? 8000 : 4000);
+  return () => toast.remove();
+}
+
+function dropProblem(text: string): void {
+  for (const old of [...alerts.children]) if (old.getAttribute("data-text") === text) old.remove();
 }
 
 /** One sentence, and what to do. Stays until it is closed. */
 export function problem(text: string, hint: string | null = null): void {
-  for (const old of [...alerts.children]) if (old.getAttribute("data-text") === text) old.remove();
+  dropProblem(text);
   while (alerts.childElementCount >= 3) alerts.firstElementChild?.remove();
   const toast = h(
     "div",
@@ -78,11 +84,19 @@ export function report(error: unknown): void {
   }
 }
 
+/** Shows why a change failed. One that reached nobody is gone, which a person has to know. */
+export function reportLost(error: unknown): void {
+  report(error);
+  if (!(error instanceof Failure) || error.status !== 0) return;
+  dropProblem(words.errors.network);
+  problem(words.errors.lost, words.errors.lostHint);
+}
+
 export function setConnected(connected: boolean): void {
   if (state.connected === connected) return;
   state.connected = connected;
   if (connected) {
-    for (const old of [...alerts.children]) if (old.getAttribute("data-text") === words.errors.network) old.remove();
+    dropProblem(words.errors.network);
     notice(words.online);
   } else {
     problem(words.errors.network, words.errors.networkHint);
@@ -131,5 +145,8 @@ export function drawProgress(): void {
   bar.max = Math.max(1, features.total);
   bar.value = features.done + features.failed;
   bar.setAttribute("aria-label", words.features(features.done, features.total));
-  setText(barText, running ? words.features(features.done, features.total) : words.featuresFailed(features.failed));
+  const text = running ? words.features(features.done, features.total) : words.featuresFailed(features.failed);
+  progress.title = text;
+  setText(barText, text);
+  setText(barShort, running ? words.featuresShort(features.done, features.total) : text);
 }

@@ -30,7 +30,7 @@ picker.addEventListener("change", () => {
 
 maskPicker.addEventListener("change", () => {
   const file = maskPicker.files?.[0];
-  if (file) loadMask(file);
+  if (file) void loadMask(file).catch(report);
   maskPicker.value = "";
 });
 
@@ -103,6 +103,7 @@ async function addPhotos(files: File[]): Promise<void> {
   await Promise.all([worker(), worker()]);
   await loadPhotos().catch(report);
   loadProjectSoon();
-  if (done > 0) notice(words.upload.done(done));
+  const hasPng = photos.some((file) => file.type === "image/png");
+  if (done > 0) notice(hasPng ? words.upload.doneMaybeMask(done) : words.upload.done(done));
   if (first !== null && state.current === null) openPhoto(first);
 }

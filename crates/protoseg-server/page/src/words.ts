@@ -28,6 +28,7 @@ const en = {
   online: "Connected again",
 
   features: (done: number, total: number) => `Looking at photos: ${done} of ${total}`,
+  featuresShort: (done: number, total: number) => `${done} of ${total}`,
   featuresFailed: (n: number) => `${count(n, "photo", "photos")} cannot be read`,
   featuresDone: "All photos are ready",
 
@@ -63,6 +64,7 @@ const en = {
   upload: {
     progress: (done: number, total: number) => `Adding photos: ${done} of ${total}`,
     done: (n: number) => `${count(n, "photo", "photos")} added`,
+    doneMaybeMask: (n: number) => `${count(n, "photo", "photos")} added. To load a mask, use “Load a mask” below the photo.`,
     none: "There was no photo among the files",
     noneHint: "Photos are JPEG, PNG, WebP, BMP or TIFF files.",
     failed: (name: string) => `${name} was not added`,
@@ -97,13 +99,13 @@ const en = {
     baseClass: (name: string) => `${name} belongs to the model`,
     baseClassHint: "Choose one of your own classes, or add one.",
     firstTitle: (name: string) => `Paint your first “${name}”`,
-    firstText: "One rough stroke is enough to begin. Every photo follows when you let go.",
+    firstText: "One rough stroke is enough. Every photo follows.",
     secondTitle: "Look at the other photos",
-    secondText: "Where something is missed, paint it there. Where too much is seen, paint with “Not this”.",
+    secondText: "Paint what is missed. Where too much is seen, use “Not this”.",
     noClassTitle: "What should be found?",
     noClassText: "Give it a name. Then paint a few of them.",
     dismiss: "Got it",
-    outlineSure: (name: string, iou: string) => `${name} ${iou}`,
+    right: (name: string, share: number) => `${name}: ${percent(share)} right without this photo`,
     mistaken: (name: string, share: number) => `${percent(share)} taken for ${name}`,
   },
 
@@ -116,8 +118,14 @@ const en = {
     hand: "Move the photo",
     brushSize: "Brush size",
     brushPixels: (n: number) => `${n} px`,
-    mask: "Load a mask from a file",
+    mask: "Load a mask (a PNG of the photo’s size)",
     maskDone: (name: string, pixels: number) => `Mask loaded: ${count(pixels, "pixel", "pixels")} of ${name}`,
+    maskSeveral: (n: number) => `This mask holds ${n} values`,
+    maskWhich: (name: string) => `Which of them is ${name}?`,
+    maskValue: (value: number | string) => `Value ${value}`,
+    maskColour: (colour: string) => `Colour ${colour}`,
+    maskShare: (share: number) => `${(share * 100).toFixed(1)} % of the photo`,
+    maskAll: "Everything that is not black",
   },
 
   modes: {
@@ -125,9 +133,9 @@ const en = {
     add: "Add",
     not: "Not this",
     erase: "Erase",
-    addLong: "Paint the class",
-    notLong: "Paint what is none of the classes",
-    eraseLong: "Take paint away",
+    addLong: "Add: paint the class",
+    notLong: "Not this: paint what is none of the classes",
+    eraseLong: "Erase: take paint away",
   },
 
   views: {
@@ -257,6 +265,8 @@ const en = {
     unknown: "Something went wrong",
     network: "The studio does not answer",
     networkHint: "Is protoseg still running in its terminal?",
+    lost: "What you just did was not saved",
+    lostHint: "The studio does not answer. Do it again once it is connected.",
     session: "This page has no access to the studio",
     sessionHint: "Open the address that protoseg printed when it started.",
     busy: "The studio is busy",

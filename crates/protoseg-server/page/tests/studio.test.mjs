@@ -59,7 +59,7 @@ const look = (target) =>
     const bytes = new TextEncoder().encode(document.querySelector("#stage").toDataURL());
     return [...new Uint8Array(await crypto.subtle.digest("SHA-256", bytes))].slice(0, 8).join(".");
   });
-const tile = (id) => `#photo-${id}`;
+const tile = (id) => `#tile-${id}`;
 
 /** From photo pixels to the screen, as the page shows it now. */
 async function onScreen(target, points) {
@@ -75,6 +75,9 @@ async function openPhoto(target, photo) {
   await target.waitForFunction(() => performance.now() > 0 && document.querySelector("#stage").dataset.place !== undefined);
   await settled(target);
 }
+
+const inside = (a, b) => a.x >= b.x && a.y >= b.y && a.x + a.width <= b.x + b.width && a.y + a.height <= b.y + b.height;
+const overlap = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 
 /** Waits until nothing is being saved and the photo in hand has the newest labels. */
 async function settled(target) {
@@ -200,7 +203,7 @@ describe("the studio", { skip, concurrency: false }, () => {
     await strokeOn(page, things[0]);
     await galleryCaughtUp(page);
     const one = await visibleSeen(page);
-    const others = Object.keys(one).filter((id) => id !== `photo-${things[0].id}`);
+    const others = Object.keys(one).filter((id) => id !== `tile-${things[0].id}`);
     assert.ok(others.some((id) => one[id] !== nothing[id] && one[id] !== ""), "no other photo changed");
     await openPhoto(page, things[1]);
     await strokeOn(page, things[1]);
@@ -271,7 +274,9 @@ describe("the studio", { skip, concurrency: false }, () => {
     assert.match(label, /overlap \d+ %/);
     await page.click("[data-value=strokes]");
     await page.waitForSelector(".note:visible");
-    assert.match(await page.textContent(".note"), /duck \d+ %/);
+    assert.match(await page.textContent(".note"), /duck: \d+ % right without this photo/);
+    const [note, stage] = [await page.locator(".note").boundingBox(), await page.locator(".stage-canvas").boundingBox()];
+    assert.ok(inside(note, stage), "the note is cut off");
     await picture(page, "strokes");
     await page.click("[data-value=overlay]");
     await picture(page, "overlay");
@@ -349,7 +354,19 @@ describe("the studio", { skip, concurrency: false }, () => {
     await page.setInputFiles("#mask-file", { name: "mask.png", mimeType: "image/png", buffer: writePng(size.width, size.height, mask) });
     await page.waitForSelector("text=Mask loaded");
     await settled(page);
-    for (let step = 0; step < 5; step += 1) {
+
+    // Of a mask with two values, one is chosen.
+    const single = (await pixels()).class;
+    mask.fill(0);
+    for (let y = 70; y < 80; y += 1) mask.fill(2, 3 * (y * size.width), 3 * (y * size.width + 50)).fill(7, 3 * (y * size.width + 60), 3 * (y * size.width + 80));
+    await page.setInputFiles("#mask-file", { name: "index.png", mimeType: "image/png", buffer: writePng(size.width, size.height, mask) });
+    await page.waitForSelector(".mask-dialog[open]");
+    assert.match(await page.textContent(".mask-dialog"), /holds 2 values/);
+    await page.click(".mask-dialog >> text=Value 7");
+    await page.waitForSelector("text=Mask loaded: 200 pixels");
+    await settled(page);
+    assert.ok((await pixels()).class <= single + 200);
+    for (let step = 0; step < 6; step += 1) {
       const { revision } = await project(page);
       await page.click("#undo");
       await page.waitForFunction((n) => Number(document.documentElement.dataset.revision) > n, revision);
@@ -416,6 +433,7 @@ describe("the studio", { skip, concurrency: false }, () => {
     await page.dispatchEvent("body", "drop", { dataTransfer: transfer });
     await page.waitForFunction(() => document.querySelector("#photo-count").textContent.startsWith("41"), undefined);
     assert.ok((await photoList(page)).some((photo) => photo.name === "dropped photo.png"));
+    await page.waitForSelector(".toast >> text=Load a mask");
   });
 
   test("can be used with the keyboard alone", async () => {
@@ -537,6 +555,10 @@ describe("the studio", { skip, concurrency: false }, () => {
     const path = join(tmpdir(), `studio-${process.pid}.pack`);
     await download.saveAs(path);
     assert.ok(readFileSync(path).length > 100);
+    await page.waitForSelector(".toast >> text=is in your downloads");
+    assert.equal(await page.locator(".toast >> text=Preparing").count(), 0);
+    const toast = await page.locator(".toast").last().boundingBox();
+    for (const used of ["#photo-name", "#stage", "#export", "#new-class"]) assert.ok(!overlap(toast, await page.locator(used).boundingBox()), `a notice covers ${used}`);
     if (!server.real) return;
     const photo = (await photoList(page)).find((item) => item.id === things[5].id);
     const out = join(server.folder, "out");
@@ -585,9 +607,16 @@ describe("the page alone", { skip, concurrency: false }, () => {
     browserHere = await openBrowser();
   });
 
-  after(() => browserHere?.close());
+  // Also those of a test that failed.
+  const mocks = new Set();
+
+  after(async () => {
+    await browserHere?.close();
+    for (const mock of mocks) await mock.stop();
+  });
 
   async function visit(mock, options = {}) {
+    mocks.add(mock);
     const target = await (await browserHere.newContext({ viewport: desktop, ...options })).newPage();
     target.setDefaultTimeout(patience);
     await target.goto(mock.start);
@@ -653,6 +682,83 @@ describe("the page alone", { skip, concurrency: false }, () => {
     assert.match(await target.textContent(".toast.error"), /Add a class first/);
     await mock.stop();
     await target.waitForSelector("#saved[data-kind=offline]");
+  });
+
+  test("fits every window while photos are looked at", async () => {
+    const mock = await startMock({ photos: 200, featureDelay: 2000 });
+    for (const [width, height] of [[1366, 768], [1280, 800], [900, 800], [844, 390], [390, 844]]) {
+      const target = await visit(mock, { viewport: { width, height }, ...(width < 850 ? { hasTouch: true, isMobile: true } : {}) });
+      await target.waitForSelector("#features progress:visible");
+      await target.waitForSelector("#stage[data-place]");
+      await target.waitForTimeout(200);
+      const window = { x: 0, y: 0, width, height };
+      const size = `at ${width} x ${height}`;
+      const page = await target.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]);
+      assert.ok(page[0] <= width && page[1] <= height, `the page is ${page} ${size}`);
+      const boxes = (selector) => target.$$eval(selector, (all) => all.map((element) => ({ ...element.getBoundingClientRect().toJSON(), name: element.ariaLabel ?? element.id })).filter((box) => box.width > 0));
+      const bar = await boxes(".bar button, .side, .gallery .panel-head > *");
+      for (const box of bar) assert.ok(inside(box, window), `${box.name} is cut off ${size}`);
+      const first = await boxes("#undo, #export, .bar > button:last-child");
+      for (const box of first) assert.ok(box.y < 20, `${box.name} is in a second row ${size}`);
+      const [paint] = await boxes(".paint");
+      for (const box of await boxes(".toolbar button, .toolbar input")) assert.ok(inside(box, paint), `${box.name} is outside of the photo's panel ${size}`);
+      if (width === 1280 || width === 390) assert.ok(await target.locator(".modes >> text=Not this").isVisible(), `no words ${size}`);
+      if (width === 390) {
+        const low = await target.$$eval("button, select, input:not([type=checkbox])", (all) => all.filter((element) => element.offsetHeight > 0 && element.offsetHeight < 40).map((element) => element.outerHTML.slice(0, 100)));
+        assert.deepEqual(low, []);
+      }
+      await target.context().close();
+    }
+    await mock.stop();
+  });
+
+  test("keeps notices, hints and the page in their place", async () => {
+    const mock = await startMock({ photos: 5 });
+    const target = await visit(mock);
+    await target.waitForSelector("#stage[data-revision]");
+    await target.evaluate(() => (location.hash = "#photo-3"));
+    await target.waitForFunction(() => document.getElementById("photo-name").textContent === "scene-003.png");
+    assert.deepEqual(await target.evaluate(() => [scrollY, document.documentElement.scrollTop, document.documentElement.scrollHeight - innerHeight]), [0, 0, 0]);
+    const addClass = async (name) => {
+      await target.fill("#new-class", name);
+      await target.press("#new-class", "Enter");
+      await target.waitForSelector(`.class-row >> text=${name}`);
+    };
+    await addClass("duck");
+    await target.waitForSelector(".hint >> text=Paint your first");
+    const line = (y) => [[40, y], [80, y]];
+    const isClear = async () => {
+      await target.waitForTimeout(100);
+      const [photo] = await target.evaluate(async () => (await (await fetch("/api/photos?offset=2&limit=1")).json()).photos);
+      const [[left, top], [right, bottom]] = await onScreen(target, [[0, 0], [photo.width, photo.height]]);
+      return !overlap(await target.locator(".hint").boundingBox(), { x: left, y: top, width: right - left, height: bottom - top });
+    };
+    assert.ok(await isClear(), "the first hint covers the photo");
+    await stroke(target, line(60));
+    await target.waitForSelector(".hint >> text=Look at the other photos");
+    assert.ok(await isClear(), "the second hint covers the photo");
+    await stroke(target, line(70));
+    await target.waitForSelector(".hint", { state: "hidden" });
+
+    // Undo of a removed class is offered until the next change only.
+    await addClass("tree");
+    await target.hover(".class-row >> nth=1");
+    await target.click('[aria-label="Remove tree"]');
+    await target.waitForSelector(".toast >> text=Class tree removed");
+    assert.equal(await target.locator(".toast .link").count(), 1);
+    await stroke(target, line(80));
+    assert.equal(await target.locator(".toast .link").count(), 0);
+
+    // A stroke that reaches nobody is not lost in silence.
+    const { revision } = mock.studio;
+    await mock.stop();
+    const [from, to] = await onScreen(target, line(90));
+    await target.mouse.move(...from);
+    await target.mouse.down();
+    await target.mouse.move(...to);
+    await target.mouse.up();
+    await target.waitForSelector(".toast.error >> text=was not saved");
+    assert.equal(mock.studio.revision, revision);
   });
 
   test("zooms and pans without painting", async () => {
