@@ -6,6 +6,7 @@ mod write;
 
 use std::collections::HashSet;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use lock::Lock;
@@ -45,11 +46,20 @@ pub(crate) fn list_dir(path: &Path) -> Result<Vec<PathBuf>, DataError> {
 /// All files in a folder and its subfolders that satisfy `wanted`, sorted. A folder that links lead to as well is
 /// entered once.
 pub(crate) fn walk(path: &Path, wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf>, DataError> {
+    walk_where(path, wanted, |_| true)
+}
+
+/// The same, but only subfolders that satisfy `is_entered` are searched.
+fn walk_where(
+    path: &Path,
+    wanted: fn(&Path) -> bool,
+    is_entered: fn(&Path) -> bool,
+) -> Result<Vec<PathBuf>, DataError> {
     /// Folders deeper than this are no data set.
     const MAX_DEPTH: usize = 64;
     fn walk_into(
         path: &Path,
-        wanted: fn(&Path) -> bool,
+        [wanted, is_entered]: [fn(&Path) -> bool; 2],
         depth: usize,
         entered: &mut HashSet<PathBuf>,
         found: &mut Vec<PathBuf>,
@@ -63,7 +73,9 @@ pub(crate) fn walk(path: &Path, wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf
             list_dir(path)?.into_iter().partition(|entry| entry.is_symlink());
         for entry in others.into_iter().chain(links) {
             if entry.is_dir() {
-                walk_into(&entry, wanted, depth + 1, entered, found)?;
+                if is_entered(&entry) {
+                    walk_into(&entry, [wanted, is_entered], depth + 1, entered, found)?;
+                }
             } else if wanted(&entry) {
                 found.push(entry);
             }
@@ -71,7 +83,7 @@ pub(crate) fn walk(path: &Path, wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf
         Ok(())
     }
     let mut found = Vec::new();
-    walk_into(path, wanted, 0, &mut HashSet::new(), &mut found)?;
+    walk_into(path, [wanted, is_entered], 0, &mut HashSet::new(), &mut found)?;
     found.sort();
     Ok(found)
 }
@@ -85,9 +97,18 @@ pub fn is_picture(path: &Path) -> bool {
     PICTURE_ENDINGS.iter().any(|ending| has_ending(path, ending))
 }
 
-/// All pictures in a folder and its subfolders, sorted.
+/// All pictures in a folder and its subfolders, sorted. Projects of the studio among the subfolders are passed over: what
+/// they hold are strokes, and copies of photos.
 pub fn find_pictures(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
-    walk(folder, is_picture)
+    walk_where(folder, is_picture, |folder| !is_project(folder))
+}
+
+/// Whether a folder is a project of the studio: its settings begin with what they are.
+fn is_project(folder: &Path) -> bool {
+    let mut start = Vec::new();
+    let read =
+        open_regular(&folder.join("project.json")).and_then(|file| file.take(4096).read_to_end(&mut start));
+    read.is_ok() && String::from_utf8_lossy(&start).contains("\"protoseg.studio-project/")
 }
 
 /// The picture called `stem` in a folder: `stem` itself if it has an extension, otherwise the first known extension.
@@ -113,4 +134,29 @@ pub(crate) fn name_under(root: &Path, path: &Path) -> String {
 /// The same without the extension.
 pub(crate) fn stem_under(root: &Path, path: &Path) -> String {
     name_under(root, &path.with_extension(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_among_photos_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let names = ["a.png", "studio/photos/b.png", "studio/strokes/1.png", "web/logo.png"];
+        names.iter().for_each(|name| make(name, ""));
+        make("studio/project.json", "{\n  \"schema\": \"protoseg.studio-project/1\",\n  \"classes\": []\n}");
+        make("web/project.json", "{\"schema\": \"of another program\"}");
+        let found = |root: &Path| -> Vec<String> {
+            find_pictures(root).unwrap().iter().map(|path| name_under(folder.path(), path)).collect()
+        };
+        assert_eq!(found(folder.path()), ["a.png", "web/logo.png"]);
+        // Whoever names a folder of the project means it.
+        assert_eq!(found(&folder.path().join("studio/photos")), ["studio/photos/b.png"]);
+    }
 }

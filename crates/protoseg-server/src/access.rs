@@ -22,10 +22,10 @@ impl Access {
     /// For a server on `port`, with the names that it may be called beside those of loopback.
     pub fn new(token: Option<String>, port: u16, more_hosts: &[String]) -> Result<Self, getrandom::Error> {
         let mut hosts: Vec<String> = Vec::new();
+        let more_hosts: Vec<String> = more_hosts.iter().map(|name| name.to_ascii_lowercase()).collect();
         let loopback = ["127.0.0.1", "localhost", "[::1]"].map(str::to_string);
-        for name in loopback.iter().chain(more_hosts) {
-            let name = name.to_ascii_lowercase();
-            if port == 80 || more_hosts.contains(&name) {
+        for name in loopback.iter().chain(&more_hosts) {
+            if port == 80 || more_hosts.contains(name) {
                 hosts.push(name.clone());
             }
             hosts.push(format!("{name}:{port}"));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn access() -> Access {
-        Access::new(Some("secret".into()), 8000, &["studio.lan".into()]).unwrap()
+        Access::new(Some("secret".into()), 8000, &["Studio.LAN".into()]).unwrap()
     }
 
     #[test]

@@ -75,3 +75,18 @@ impl Events {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_pages_listen_and_no_more_until_one_leaves() {
+        let events = Events::default();
+        let mut pages: Vec<Response> = (0..limits::LISTENERS).map(|_| events.listen().unwrap()).collect();
+        assert_eq!(events.listen().unwrap_err().status(), 503);
+        pages.pop();
+        pages.push(events.listen().unwrap());
+        assert_eq!(events.listen().unwrap_err().status(), 503);
+    }
+}

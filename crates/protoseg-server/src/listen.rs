@@ -26,15 +26,16 @@ use tokio::{
 
 use crate::limits;
 
-/// Answers connections until `stop` is ready.
+/// Answers so many connections at a time, until `stop` is ready. Others wait for a place.
 pub async fn listen(
     listener: TcpListener,
     router: Router,
+    connections: usize,
     patience: Duration,
     stop: impl Future<Output = ()>,
 ) {
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(limits::CONNECTIONS));
+    let places = Arc::new(Semaphore::new(connections));
     let mut stop = std::pin::pin!(stop);
     loop {
         let accept = async {
@@ -129,5 +130,45 @@ impl AsyncWrite for Patient {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net,
+    };
+
+    use axum::routing::get;
+
+    use super::*;
+
+    #[test]
+    fn one_connection_too_many_waits_for_a_place() {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/", get(async || "here"));
+        runtime.spawn(listen(listener, router, 2, Duration::from_secs(30), std::future::pending()));
+        let ask = || {
+            let mut stream = net::TcpStream::connect(address).unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            stream
+        };
+        let is_answered = |stream: &mut net::TcpStream, seconds: f32| {
+            stream.set_read_timeout(Some(Duration::from_secs_f32(seconds))).unwrap();
+            let mut start = [0; 12];
+            stream.read_exact(&mut start).is_ok() && &start == b"HTTP/1.1 200"
+        };
+        let (mut first, mut second) = (ask(), ask());
+        assert!(is_answered(&mut first, 30.0) && is_answered(&mut second, 30.0));
+        let mut third = ask();
+        assert!(!is_answered(&mut third, 0.3), "both places are taken");
+        drop(first);
+        assert!(is_answered(&mut third, 30.0), "one is free");
+        drop(second);
+        runtime.shutdown_background();
     }
 }

@@ -86,6 +86,8 @@ pub enum ServerError {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    /// What people call it, with the port.
+    called: String,
     token: Option<String>,
     site: Arc<Site>,
     router: Router,
@@ -138,7 +140,9 @@ impl Server {
         let access = Access::new(token.clone(), address.port(), hosts).map_err(system)?;
         let site = Arc::new(Site::new(access, *patience));
         let (router, studio) = routes(&site)?;
-        Ok(Self { listener, address, token, router: guarded(router, Arc::clone(&site)), site, studio })
+        let router = guarded(router, Arc::clone(&site));
+        let called = called(address, hosts);
+        Ok(Self { listener, address, called, token, router, site, studio })
     }
 
     /// Where it listens.
@@ -149,8 +153,8 @@ impl Server {
     /// The address to open, with the token.
     pub fn url(&self) -> String {
         match &self.token {
-            Some(token) => format!("http://{}/?token={token}", self.address),
-            None => format!("http://{}/", self.address),
+            Some(token) => format!("http://{}/?token={token}", self.called),
+            None => format!("http://{}/", self.called),
         }
     }
 
@@ -191,7 +195,7 @@ impl Server {
         };
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener).map_err(system)?;
-            listen(listener, router, site.patience, stop).await;
+            listen(listener, router, limits::CONNECTIONS, site.patience, stop).await;
             Ok::<_, ServerError>(())
         })?;
         if let Some(studio) = studio {
@@ -202,5 +206,16 @@ impl Server {
         }
         runtime.shutdown_timeout(Duration::from_secs(1));
         Ok(())
+    }
+}
+
+/// The host and port that a server is called by: on an address that others reach, the first name that is allowed, because
+/// the address itself is refused.
+fn called(address: SocketAddr, hosts: &[String]) -> String {
+    match hosts.first() {
+        Some(host) if !address.ip().is_loopback() => {
+            format!("{}:{}", host.to_ascii_lowercase(), address.port())
+        }
+        _ => address.to_string(),
     }
 }

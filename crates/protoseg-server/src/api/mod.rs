@@ -335,7 +335,7 @@ async fn predict(State(desk): State<Arc<Desk>>, uri: Uri, headers: HeaderMap, bo
     desk.work(move |desk| {
         let pack = match &asked.pack {
             Some(name) => desk.packs.get(name)?,
-            None => desk.packs.get_or_empty("none")?,
+            None => desk.packs.empty(),
         };
         let image = decode(&held.bytes, "the image")?;
         drop(held);

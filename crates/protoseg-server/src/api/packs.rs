@@ -25,6 +25,8 @@ pub struct Packs {
     usage: Usage,
     folder: PathBuf,
     packs: RwLock<BTreeMap<String, Arc<Pack>>>,
+    /// The model's own classes, and none beside them.
+    empty: Arc<Pack>,
     /// Changes, one after the other.
     changes: Mutex<()>,
 }
@@ -62,11 +64,17 @@ impl Packs {
     pub fn open(model: Model, folder: &Path) -> Result<Self, PacksError> {
         create_dir(folder)?;
         let usage = model.usage()?;
+        let wrong = |path: &Path| {
+            let path = path.to_path_buf();
+            |source: RegisterError| PacksError::Pack { path, source: Box::new(source) }
+        };
+        let empty = classify(&model, &usage, ClassPack::new(&model)).map_err(wrong(folder))?;
         let packs = Self {
             model,
             usage,
             folder: folder.to_path_buf(),
             packs: RwLock::default(),
+            empty: Arc::new(empty),
             changes: Mutex::default(),
         };
         let reading = |source| protoseg::data::DataError::reading(folder, source);
@@ -77,10 +85,8 @@ impl Packs {
             else {
                 continue;
             };
-            let wrong =
-                |source: RegisterError| PacksError::Pack { path: path.clone(), source: Box::new(source) };
-            let pack = ClassPack::load(&path).map_err(|error| wrong(error.into()))?;
-            let pack = packs.classify(pack).map_err(wrong)?;
+            let pack = ClassPack::load(&path).map_err(|error| wrong(&path)(error.into()))?;
+            let pack = packs.classify(pack).map_err(wrong(&path))?;
             packs.put(name, pack);
         }
         Ok(packs)
@@ -94,10 +100,7 @@ impl Packs {
     }
 
     fn classify(&self, pack: ClassPack) -> Result<Pack, RegisterError> {
-        let segmenter = Segmenter::builder(&self.model).pack(&pack).usage(self.usage.clone()).build()?;
-        let bytes = pack.to_bytes()?;
-        let version = format!("protoseg-{}", &blake3::hash(&bytes).to_hex()[..12]);
-        Ok(Pack { pack, segmenter, version })
+        classify(&self.model, &self.usage, pack)
     }
 
     /// The model.
@@ -120,13 +123,15 @@ impl Packs {
         })
     }
 
+    /// A pack without classes.
+    pub fn empty(&self) -> Arc<Pack> {
+        Arc::clone(&self.empty)
+    }
+
     /// The pack of a name, or an empty one.
     pub fn get_or_empty(&self, name: &str) -> Answer<Arc<Pack>> {
         match self.get(name) {
-            Err(_) if is_name(name) => {
-                let pack = self.classify(ClassPack::new(&self.model)).map_err(of_register)?;
-                Ok(Arc::new(pack))
-            }
+            Err(_) if is_name(name) => Ok(self.empty()),
             pack => pack,
         }
     }
@@ -163,16 +168,50 @@ impl Packs {
         replace: bool,
     ) -> Answer<(Arc<Pack>, ClassReport)> {
         self.change(name, |pack| {
-            forget(pack, class, support.name()).map_err(|error| Failure::internal(error.to_string()))?;
-            let mut set = SupportSet::new();
-            set.add(class, [support]).map_err(of_register)?;
+            forget(pack, |own, image| own == class && image == support.name())?;
             let known = if replace { KnownClass::Replace } else { KnownClass::Extend };
-            let registration =
-                Registration::new(&self.model).map_err(|error| Failure::internal(error.to_string()))?;
-            let registration = registration.known(known).refine(true);
-            let reports = registration.run(&self.model, pack, &set, &|_, _, _| ()).map_err(of_register)?;
+            let reports = self.run(pack, known, vec![(class.to_string(), support)])?;
             reports.into_iter().next().ok_or_else(|| Failure::internal("nothing was registered"))
         })
+    }
+
+    /// Teaches classes, after all that images for which `is_old` taught of any class was taken out. A pack stays as it is if
+    /// there is nothing to teach and nothing to take out.
+    pub fn replace(
+        &self,
+        name: &str,
+        is_old: impl Fn(&str) -> bool,
+        supports: Vec<(String, Support)>,
+    ) -> Answer<Arc<Pack>> {
+        let before = self.get_or_empty(name)?;
+        let mut shots = before.pack.classes().iter().flat_map(|class| &class.shots);
+        if supports.is_empty() && !shots.any(|shot| is_old(&shot.image)) {
+            return Ok(before);
+        }
+        let (pack, ()) = self.change(name, |pack| {
+            forget(pack, |_, image| is_old(image))?;
+            if !supports.is_empty() {
+                self.run(pack, KnownClass::Extend, supports)?;
+            }
+            Ok(())
+        })?;
+        Ok(pack)
+    }
+
+    fn run(
+        &self,
+        pack: &mut ClassPack,
+        known: KnownClass,
+        supports: Vec<(String, Support)>,
+    ) -> Answer<Vec<ClassReport>> {
+        let mut set = SupportSet::new();
+        for (class, support) in supports {
+            set.add(&class, [support]).map_err(of_register)?;
+        }
+        let registration =
+            Registration::new(&self.model).map_err(|error| Failure::internal(error.to_string()))?;
+        let registration = registration.known(known).refine(true);
+        registration.run(&self.model, pack, &set, &|_, _, _| ()).map_err(of_register)
     }
 
     /// Takes a class out.
@@ -185,14 +224,22 @@ impl Packs {
     }
 }
 
-/// Takes out what one image taught of a class.
-fn forget(pack: &mut ClassPack, class: &str, image: &str) -> Result<(), PackError> {
-    if !pack.has(class) {
-        return Ok(());
-    }
-    let mut own = pack.remove(class)?;
-    own.shots.retain(|shot| shot.image != image);
-    if own.shots.is_empty() { Ok(()) } else { pack.add(own) }
+fn classify(model: &Model, usage: &Usage, pack: ClassPack) -> Result<Pack, RegisterError> {
+    let segmenter = Segmenter::builder(model).pack(&pack).usage(usage.clone()).build()?;
+    let bytes = pack.to_bytes()?;
+    let version = format!("protoseg-{}", &blake3::hash(&bytes).to_hex()[..12]);
+    Ok(Pack { pack, segmenter, version })
+}
+
+/// Takes out what images taught of classes, both named to `is_old`.
+fn forget(pack: &mut ClassPack, is_old: impl Fn(&str, &str) -> bool) -> Answer<()> {
+    let names: Vec<String> = pack.classes().iter().map(|class| class.name.clone()).collect();
+    let forget = |name: &String| -> Result<(), PackError> {
+        let mut own = pack.remove(name)?;
+        own.shots.retain(|shot| !is_old(name, &shot.image));
+        if own.shots.is_empty() { Ok(()) } else { pack.add(own) }
+    };
+    names.iter().try_for_each(forget).map_err(|error| Failure::internal(error.to_string()))
 }
 
 pub fn of_register(error: RegisterError) -> Failure {
@@ -230,6 +277,24 @@ mod tests {
         let refused = packs.register("one-more", "duck", support("a", 1), false).err().unwrap();
         assert_eq!(refused.status(), 409);
         assert!(packs.register("pond", "duck", support("b", 2), false).is_ok(), "what is there can learn");
+    }
+
+    #[test]
+    fn a_replacement_reaches_every_class_and_nothing_is_written_for_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let packs = Packs::open(Model::builtin(), folder.path()).unwrap();
+        let both = ["duck", "swan"].map(|class| (class.to_string(), support("a", 1)));
+        let first = packs.replace("pond", |_| false, both.to_vec()).unwrap();
+        assert_eq!(first.pack.classes().len(), 2);
+        let second =
+            packs.replace("pond", |image| image == "a", vec![("swan".into(), support("a", 2))]).unwrap();
+        let names: Vec<&str> = second.pack.classes().iter().map(|class| class.name.as_str()).collect();
+        assert_eq!(names, ["swan"]);
+        let third = packs.replace("pond", |image| image == "a", Vec::new()).unwrap();
+        assert!(third.pack.classes().is_empty());
+        assert!(first.version != second.version && second.version != third.version);
+        packs.replace("new", |image| image == "a", Vec::new()).unwrap();
+        assert!(!folder.path().join("new.pack").exists());
     }
 
     #[test]

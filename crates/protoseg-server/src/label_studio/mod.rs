@@ -104,25 +104,70 @@ struct WebhookBody {
     task: Value,
     #[serde(default)]
     annotation: Value,
+    /// Those that were deleted; only their ids are told.
+    #[serde(default)]
+    annotations: Vec<Value>,
+    #[serde(default)]
+    tasks: Vec<Value>,
     #[serde(default)]
     project: Value,
 }
 
-/// Registers an annotation that was submitted or changed
-#[utoipa::path(post, path = "/webhook", tag = "Label Studio", request_body = Value, responses((status = 200, description = "`model_version`, a new one if something was registered")))]
+/// Registers an annotation that was submitted or changed, and forgets one that was deleted
+#[utoipa::path(post, path = "/webhook", tag = "Label Studio", request_body = Value, responses((status = 200, description = "`model_version`, a new one if something was registered or forgotten")))]
 pub async fn webhook(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Answer {
     let sent: WebhookBody = desk.site.bodies.json(&headers, body, limits::PICTURES_BODY).await?;
     desk.work(move |desk| {
-        let is_new = matches!(sent.action.as_str(), "ANNOTATION_CREATED" | "ANNOTATION_UPDATED");
-        let registered = if is_new { register(desk, &sent)? } else { Vec::new() };
+        let registered = match sent.action.as_str() {
+            "ANNOTATION_CREATED" | "ANNOTATION_UPDATED" => register(desk, &sent)?,
+            "ANNOTATIONS_DELETED" | "TASKS_DELETED" => forget(desk, &sent)?,
+            _ => Vec::new(),
+        };
         let version = desk.packs.get_or_empty(&desk.pack)?.version.clone();
         as_json(&json!({ "model_version": version, "registered": registered }))
     })
     .await
 }
 
-/// Registers the brushes of an annotation: one support per label. Names of the labels.
+/// Between the ids of a task and of its annotation, in names of supports.
+const ANNOTATION: &str = "-annotation-";
+
+/// Registers the brushes of an annotation: one support per label. They replace all that the task taught before, also if
+/// there are none. Names of the labels.
 fn register(desk: &Desk, sent: &WebhookBody) -> Answer<Vec<String>> {
+    let task = sent.task["id"].as_u64().or_else(|| sent.annotation["task"].as_u64());
+    let task = task.ok_or_else(|| Failure::unfit("the annotation does not say which task it is of"))?;
+    let name = match sent.annotation["id"].as_u64() {
+        Some(annotation) => format!("task-{task}{ANNOTATION}{annotation}"),
+        None => format!("task-{task}"),
+    };
+    let supports = supports(desk, sent, &name)?;
+    let labels = supports.iter().map(|(label, _)| label.clone()).collect();
+    desk.packs.replace(&desk.pack, |image| is_of_task(image, task), supports)?;
+    Ok(labels)
+}
+
+/// Forgets what annotations taught that were deleted, or whose tasks were. Nothing is registered.
+fn forget(desk: &Desk, sent: &WebhookBody) -> Answer<Vec<String>> {
+    let ids = |all: &[Value]| -> Vec<u64> { all.iter().filter_map(|one| one["id"].as_u64()).collect() };
+    let (annotations, tasks) = (ids(&sent.annotations), ids(&sent.tasks));
+    let is_gone = |image: &str| {
+        let annotation = image.rsplit_once(ANNOTATION).and_then(|(_, id)| id.parse().ok());
+        annotation.is_some_and(|id: u64| annotations.contains(&id))
+            || tasks.iter().any(|&task| is_of_task(image, task))
+    };
+    desk.packs.replace(&desk.pack, is_gone, Vec::new())?;
+    Ok(Vec::new())
+}
+
+/// Whether a support is a task's.
+fn is_of_task(image: &str, task: u64) -> bool {
+    let rest = image.strip_prefix(&format!("task-{task}"));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(ANNOTATION))
+}
+
+/// The brushes of an annotation, one support per label.
+fn supports(desk: &Desk, sent: &WebhookBody, name: &str) -> Answer<Vec<(String, Support)>> {
     let brushes: Vec<&Value> = sent.annotation["result"].as_array().map_or(Vec::new(), |all| {
         all.iter()
             .filter(|result| result["type"] == "brushlabels" && result["value"]["format"] == "rle")
@@ -135,9 +180,7 @@ fn register(desk: &Desk, sent: &WebhookBody) -> Answer<Vec<String>> {
     let key = control(config).map_or_else(|| only_address(&sent.task), |control| Some(control.key));
     let key = key.ok_or_else(|| Failure::unfit("the task does not say which image it shows"))?;
     let address = sent.task["data"][key.as_str()].as_str().unwrap_or_default();
-    let (image, name) = desk.images.read(address)?;
-    // One name per task, so that a changed annotation replaces what it taught before.
-    let name = sent.task["id"].as_u64().map_or(name, |id| format!("task-{id}"));
+    let (image, _) = desk.images.read(address)?;
     let mut masks: Vec<(String, Vec<bool>)> = Vec::new();
     for brush in brushes {
         let label = brush["value"]["brushlabels"][0].as_str().unwrap_or_default().to_string();
@@ -151,14 +194,11 @@ fn register(desk: &Desk, sent: &WebhookBody) -> Answer<Vec<String>> {
             None => masks.push((label, mask)),
         }
     }
-    let mut registered = Vec::new();
-    for (label, mask) in masks.into_iter().filter(|(_, mask)| mask.contains(&true)) {
-        let support = Support::from_mask(&name, image.clone(), &mask);
-        let support = support.map_err(|error| Failure::unfit(error.to_string()))?;
-        desk.packs.register(&desk.pack, &label, support, false)?;
-        registered.push(label);
-    }
-    Ok(registered)
+    let support = |(label, mask): (String, Vec<bool>)| {
+        let support = Support::from_mask(name, image.clone(), &mask);
+        support.map(|support| (label, support)).map_err(|error| Failure::unfit(error.to_string()))
+    };
+    masks.into_iter().filter(|(_, mask)| mask.contains(&true)).map(support).collect()
 }
 
 /// The key of a task's data that holds the image, if there is only one text.

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use protoseg::method::Seen;
 use serde_json::json;
 
 use super::{
@@ -75,18 +76,31 @@ impl Studio {
         let looked = catch_unwind(AssertUnwindSafe(|| {
             let image = self.photos.read(&photo)?;
             let _ = self.thumbnails.make(id, THUMBNAIL, &image);
-            Ok(self.features.look(&image))
+            let seen = self.features.look(&image);
+            // Now: it may be let go before strokes rest.
+            self.doubt_one(id, &seen, (image.width, image.height));
+            Ok(seen)
         }));
         let failed = || Err(format!("the model cannot look at `{}`", photo.name));
         self.features.put(id, looked.unwrap_or_else(|_| failed()));
         let (done, _) = self.features.counts();
-        self.events.send("features", &json!({ "photo": id, "done": done, "total": self.photos.len() }));
+        let total = self.features.planned(self.photos.len());
+        self.events.send("features", &json!({ "photo": id, "done": done, "total": total }));
     }
 
-    /// Finds out how unsure the model is of each photo. True if that was interrupted.
+    /// Finds out how unsure the model is of a photo that was just seen, if it knows any class.
+    fn doubt_one(&self, id: u32, seen: &Seen, size: (usize, usize)) {
+        let taught = self.taught();
+        if taught.knows_classes() {
+            self.checks.put_unsure(id, taught.revision, doubt(&taught, seen, size));
+        }
+    }
+
+    /// Finds out how unsure the model is of each photo in memory; of others, what was found out last stays. True if that was
+    /// interrupted.
     fn doubt_all(&self, revision: u32) -> bool {
         let taught = self.taught();
-        if taught.pack.classes().is_empty() && taught.ids.len() < 2 {
+        if !taught.knows_classes() {
             return false;
         }
         for photo in self.photos.part(0, usize::MAX) {

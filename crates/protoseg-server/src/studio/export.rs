@@ -2,6 +2,7 @@
 //! a script.
 
 use std::{
+    collections::HashSet,
     fs::File,
     io::{self, Read, Seek, Write},
     path::Path,
@@ -17,10 +18,10 @@ use axum::{
 use base64::Engine;
 use maud::{DOCTYPE, PreEscaped, html};
 use protoseg::{
-    Prediction,
+    Image, Prediction,
     core::{IGNORE, SUPPORT_ROW},
     data::{mask::encode_palette_png, mask::encode_values_png_fast, picture::encode_jpeg, write_atomic},
-    picture::{CocoDocument, hex},
+    picture::{CocoDocument, hex, thumbnail},
 };
 use serde_json::json;
 use tokio_stream::wrappers::ReceiverStream;
@@ -92,20 +93,50 @@ fn predict(studio: &Studio, taught: &Taught, photo: &Photo) -> Option<Prediction
 fn masks(studio: &Studio) -> Answer {
     let taught = studio.taught();
     let classes = taught.segmenter.classes().rows();
-    let colors: Vec<[u8; 3]> = (0..classes.len()).map(|row| color(studio, &taught, row)).collect();
+    let colors = colors(studio, &taught);
     let mut zip = ZipWriter::new(tempfile::tempfile().map_err(failed)?);
     let options = SimpleFileOptions::default();
     let legend: Vec<_> =
         classes.iter().enumerate().map(|(id, class)| json!({ "id": id, "name": class.name })).collect();
     zip.start_file("classes.json", options).map_err(failed)?;
     zip.write_all(&serde_json::to_vec_pretty(&legend).map_err(failed)?).map_err(failed)?;
+    let mut taken = HashSet::new();
     for photo in studio.photos.part(0, usize::MAX) {
+        let name = mask_name(&photo.name, &mut taken);
         let Some(prediction) = predict(studio, &taught, &photo) else { continue };
         let Some(png) = encode_palette_png(prediction.labels(), &colors) else { continue };
-        zip.start_file(format!("{}.png", photo.name), options).map_err(failed)?;
+        zip.start_file(name, options).map_err(failed)?;
         zip.write_all(&png).map_err(failed)?;
     }
     Ok(download(stream(zip.finish().map_err(failed)?)?, "masks.zip", "application/zip"))
+}
+
+/// What the mask of a photo is called: `pond.png` for `pond.jpg`, or `pond.jpg.png` if that is taken. Not every disk tells
+/// upper and lower case apart.
+fn mask_name(photo: &str, taken: &mut HashSet<String>) -> String {
+    let stem = photo.rsplit_once('.').map_or(photo, |(stem, _)| stem);
+    let numbered = (2..).map(|number| format!("{photo}-{number}.png"));
+    let mut names = [format!("{stem}.png"), format!("{photo}.png")].into_iter().chain(numbered);
+    names.find(|name| taken.insert(name.to_lowercase())).unwrap_or_default()
+}
+
+/// A photo's small picture with its labels in the colours of the project, as the page shows them.
+fn painted(image: &Image, prediction: &Prediction, colors: &[[u8; 3]]) -> Image {
+    let mut small = thumbnail(image, SIDE);
+    let labels = prediction.labels().resize_nearest(small.width, small.height);
+    let background = prediction.palette().background();
+    for (pixel, &row) in small.data.chunks_exact_mut(3).zip(&labels.data) {
+        let color = colors.get(usize::from(row)).filter(|_| Some(row) != background);
+        for (value, &target) in pixel.iter_mut().zip(color.into_iter().flatten()) {
+            *value = ((u16::from(*value) + u16::from(target)) / 2) as u8;
+        }
+    }
+    small
+}
+
+/// The colours that the project gives the rows of the classifier.
+fn colors(studio: &Studio, taught: &Taught) -> Vec<[u8; 3]> {
+    (0..taught.ids.len()).map(|row| color(studio, taught, row)).collect()
 }
 
 /// The colour that the project gives a row of the classifier.
@@ -153,11 +184,11 @@ fn report(studio: &Studio) -> Answer {
         |id: u8| classes.iter().find(|class| class.id == id).map_or("everything else", |class| &class.name);
     let photo_name = |id: u32| studio.photos.get(id).map_or(String::new(), |photo| photo.name.clone());
     let mut pictures = Vec::new();
+    let colors = colors(studio, &taught);
     for photo in studio.photos.part(0, SHOWN) {
         let Ok(image) = studio.photos.read(&photo) else { continue };
         let Some(prediction) = predict(studio, &taught, &photo) else { continue };
-        let [_, painted] = prediction.thumbnails(&image, SIDE);
-        let jpeg = encode_jpeg(&painted).map_err(failed)?;
+        let jpeg = encode_jpeg(&painted(&image, &prediction, &colors)).map_err(failed)?;
         pictures.push((photo.name.clone(), base64::engine::general_purpose::STANDARD.encode(jpeg)));
     }
     let style = "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem}\
@@ -269,21 +300,55 @@ fn commands(studio: &Studio) -> Answer<Vec<String>> {
     }
     let list = folder.join("supports.json");
     write_atomic(&list, &serde_json::to_vec_pretty(&supports).map_err(failed)?).map_err(failed)?;
-    let folder = studio.options.folder.canonicalize().map_err(failed)?;
     let model = &studio.options.model_flag;
-    let list = list.canonicalize().map_err(failed)?;
-    Ok(vec![
-        format!("protoseg register {model}--supports {} --refine -o studio.pack", quoted(&list)),
-        format!("protoseg predict {model}--pack studio.pack {} -o out", quoted(&folder)),
-    ])
+    let list = quoted(list.canonicalize().map_err(failed)?.display());
+    let mut commands = vec![format!("protoseg register {model}--supports {list} --refine -o studio.pack")];
+    // Supports have no colours: those of the project are chosen afterwards.
+    commands.extend(studio.taught().pack.classes().iter().filter_map(|class| {
+        let color = hex(class.color?);
+        Some(format!("protoseg classes recolor studio.pack {} '{color}'", quoted(&class.name)))
+    }));
+    let folders: Vec<String> =
+        studio.photos.folders().iter().map(|folder| quoted(folder.display())).collect();
+    commands.push(format!("protoseg predict {model}--pack studio.pack {} -o out", folders.join(" ")));
+    Ok(commands)
 }
 
-/// A path as a shell reads it.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
+/// A word as a shell reads it.
+fn quoted(word: impl ToString) -> String {
+    let text = word.to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
-    match text.chars().all(is_plain) {
+    match !text.is_empty() && text.chars().all(is_plain) {
         true => text,
         false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_called_like_their_photos_and_no_two_alike() {
+        let mut taken = HashSet::new();
+        let photos = ["scene-0001.png", "a/pond.jpg", "a/POND.png", "b/pond.jpg", "a/pond.jpg", "a/pond.jpg"];
+        let names = photos.map(|photo| mask_name(photo, &mut taken));
+        let expected = [
+            "scene-0001.png",
+            "a/pond.png",
+            "a/POND.png.png",
+            "b/pond.png",
+            "a/pond.jpg.png",
+            "a/pond.jpg-2.png",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn a_shell_reads_one_word() {
+        assert_eq!(
+            ["/a/b.json", "mute swan", "it's", ""].map(quoted),
+            ["/a/b.json", "'mute swan'", r"'it'\''s'", "''"]
+        );
     }
 }

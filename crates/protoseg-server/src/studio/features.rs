@@ -2,7 +2,7 @@
 //! as long as there is room. A photo that was let go is looked at again when somebody asks for it.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -33,10 +33,14 @@ pub struct Hand {
 struct Inner {
     /// Asked for by somebody who waits.
     urgent: VecDeque<u32>,
-    /// The rest, in order.
-    rest: VecDeque<u32>,
+    /// The rest.
+    rest: BTreeSet<u32>,
+    /// The photo that was asked for last.
+    view: u32,
     seen: HashMap<u32, Kept>,
     bytes: usize,
+    /// Bytes of the largest that was kept.
+    largest: usize,
     clock: u64,
     done: HashSet<u32>,
     failed: HashMap<u32, String>,
@@ -47,6 +51,20 @@ struct Kept {
     seen: Arc<Seen>,
     bytes: usize,
     used: u64,
+}
+
+impl Inner {
+    /// Whether one more would not fit.
+    fn is_full(&self, budget: usize) -> bool {
+        !self.seen.is_empty() && self.bytes + self.largest > budget
+    }
+
+    /// The photo of the rest that is nearest to the view; of two, the one after it.
+    fn nearest(&self) -> Option<u32> {
+        let after = self.rest.range(self.view..).next().copied();
+        let before = self.rest.range(..self.view).next_back().copied();
+        after.into_iter().chain(before).min_by_key(|id| id.abs_diff(self.view))
+    }
 }
 
 /// How far a photo is.
@@ -68,7 +86,7 @@ impl Features {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts photos at the end of the queue.
+    /// Has photos looked at when nobody waits for others.
     pub fn enqueue(&self, ids: impl IntoIterator<Item = u32>) {
         self.lock().rest.extend(ids);
         self.wake.notify_all();
@@ -79,6 +97,7 @@ impl Features {
         let mut inner = self.lock();
         inner.clock += 1;
         let clock = inner.clock;
+        inner.view = id;
         if let Some(kept) = inner.seen.get_mut(&id) {
             kept.used = clock;
             return Ok(Some(Arc::clone(&kept.seen)));
@@ -116,6 +135,12 @@ impl Features {
         (inner.done.len(), inner.failed.len())
     }
 
+    /// How many of all photos are looked at without being asked for: when memory is full, no more than were already.
+    pub fn planned(&self, all: usize) -> usize {
+        let inner = self.lock();
+        if inner.is_full(self.budget) { (inner.done.len() + inner.failed.len()).min(all) } else { all }
+    }
+
     /// Memory in use.
     pub fn bytes(&self) -> usize {
         self.lock().bytes
@@ -132,13 +157,15 @@ impl Features {
         None
     }
 
-    /// The next of the others. When memory is full, they wait until they are asked for.
+    /// The next of the others, the nearest to the view first. When one more would not fit in memory, they wait until they
+    /// are asked for.
     pub fn next(&self) -> Option<u32> {
         let mut inner = self.lock();
-        if inner.bytes >= self.budget {
+        if inner.is_full(self.budget) {
             return None;
         }
-        while let Some(id) = inner.rest.pop_front() {
+        while let Some(id) = inner.nearest() {
+            inner.rest.remove(&id);
             if !inner.done.contains(&id) && !inner.failed.contains_key(&id) {
                 return Some(id);
             }
@@ -165,6 +192,7 @@ impl Features {
         let (bytes, used) = (seen.bytes(), inner.clock);
         inner.done.insert(id);
         inner.bytes += bytes;
+        inner.largest = inner.largest.max(bytes);
         if let Some(before) = inner.seen.insert(id, Kept { seen: Arc::new(seen), bytes, used }) {
             inner.bytes -= before.bytes;
         }
@@ -228,6 +256,31 @@ impl Features {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_to_the_view_follow_and_the_last_that_fits_ends_it() {
+        let model = Model::builtin();
+        let eye = Segmenter::builder(&model).build().unwrap();
+        let image = Image::new(64, 64, vec![90; 64 * 64 * 3]);
+        let bytes = eye.see(model.canvas(&image)).bytes();
+        let features = Features::new(&model, eye, 3 * bytes + bytes / 2);
+        features.enqueue(1..=1000);
+        assert_eq!(features.next(), Some(1), "nobody looks at anything yet");
+        assert!(features.get(500).unwrap().is_none());
+        let near: Vec<u32> = (0..4).filter_map(|_| features.next()).collect();
+        assert_eq!(near, [500, 501, 499, 502]);
+        for id in near {
+            features.put(id, Ok(features.look(&image)));
+            let is_full = features.next().is_none();
+            assert_eq!(is_full, features.bytes() + bytes > 3 * bytes + bytes / 2, "{id}");
+            if is_full {
+                break;
+            }
+        }
+        assert_eq!(features.counts(), (3, 0), "nothing was let go");
+        assert!([500, 501, 499].iter().all(|id| features.state(*id) == State::Ready));
+        assert_eq!(features.planned(1000), 3, "no more are to come");
+    }
 
     #[test]
     fn what_is_asked_for_comes_first_and_memory_stays_within_its_budget() {

@@ -6,6 +6,7 @@ mod export;
 mod features;
 mod files;
 mod labels;
+mod magic;
 mod paint;
 mod photos;
 mod project;

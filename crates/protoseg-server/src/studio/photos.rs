@@ -120,6 +120,13 @@ impl Photos {
         self.part(0, usize::MAX).into_iter().map(name).collect()
     }
 
+    /// The folders that hold photos, for commands in a script.
+    pub fn folders(&self) -> Vec<&Path> {
+        let has_added = self.part(0, usize::MAX).iter().any(|photo| photo.is_added);
+        let added = has_added.then_some(self.added.as_path());
+        [self.folder.as_path()].into_iter().chain(added).collect()
+    }
+
     /// Where a photo is, for commands in a script.
     pub fn path(&self, photo: &Photo) -> PathBuf {
         let root = if photo.is_added { &self.added } else { &self.folder };

@@ -80,8 +80,9 @@ async fn asset(Part(name): Part<String>) -> Answer {
     assets::file(&name).ok_or_else(|| Failure::missing(format!("there is no file `{name}`")))
 }
 
+/// The same as that of the API.
 async fn health() -> Answer {
-    as_json(&json!({ "status": "ok" }))
+    as_json(&json!({ "status": "UP", "model_class": "protoseg" }))
 }
 
 async fn metrics(State(room): State<Room>) -> Answer {
@@ -153,7 +154,7 @@ async fn project(State(room): State<Room>) -> Answer {
                 can_undo,
                 can_redo,
                 photos: studio.photos.len(),
-                features: FeatureCounts { done, total: studio.photos.len(), failed },
+                features: FeatureCounts { done, total: studio.features.planned(studio.photos.len()), failed },
                 model: ModelAnswer {
                     name: studio.options.model_name.clone(),
                     side: studio.model.preprocess().size,
@@ -420,13 +421,16 @@ async fn stroke(
     .await
 }
 
-/// Carries out a change, one after the other.
+/// Carries out a change, one after the other. It is on the disk before it is answered; while it is written, the job goes
+/// on, with the labels that the answer holds.
 async fn change(room: Room, job: impl FnOnce(&Studio) -> Answer + Send + 'static) -> Answer {
     let site = Arc::clone(&room.site);
     site.changes
         .run(move || {
             let _held = room.studio.in_work();
-            job(&room.studio)
+            let answer = job(&room.studio)?;
+            room.studio.settle()?;
+            Ok(answer)
         })
         .await
 }

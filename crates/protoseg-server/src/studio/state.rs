@@ -18,7 +18,7 @@ use protoseg::{
     method::Usage,
     picture::thumbnail_size,
     register::RegisterError,
-    rough::{Hint, clean_mask},
+    rough::clean_mask,
 };
 use rayon::prelude::*;
 use serde::Serialize;
@@ -27,7 +27,7 @@ use super::{
     check::Checks,
     features::{Features, Hand},
     files::{ProjectError, ProjectFiles, Settings},
-    labels,
+    labels, magic,
     paint::{NONE, Paint, UNPAINTED},
     photos::{Photo, Photos},
     project::{Class, Project, Step, Touched},
@@ -427,18 +427,16 @@ impl Studio {
         Ok(Painted { revision, pixels, milliseconds: 1000.0 * start.elapsed().as_secs_f64(), bounds })
     }
 
-    /// The thing under a rough stroke. What is painted as something else is no part of it.
+    /// The thing under a rough stroke, and under what was painted of it before.
     fn magic(&self, photo: &Photo, rough: &[bool], stroke: &Stroke) -> Answer<Vec<bool>> {
         let hand = self.features.hand(photo.id, || self.photos.read(photo)).map_err(Failure::unfit)?;
         let paint = self.project(|project| project.paints.get(&photo.id).cloned());
-        let painted = paint.map(|paint| paint.pixels());
-        let own = if stroke.mode == Mode::Not { NONE } else { stroke.class };
-        let hint = |(at, &is_rough): (usize, &bool)| match &painted {
-            _ if is_rough => Hint::Thing,
-            Some(painted) if painted[at] != UNPAINTED && painted[at] != own => Hint::Rest,
-            _ => Hint::Unknown,
+        let own = match stroke.mode {
+            Mode::Add => stroke.class,
+            Mode::Not => NONE,
+            Mode::Erase => UNPAINTED,
         };
-        let hints: Vec<Hint> = rough.iter().enumerate().map(hint).collect();
+        let hints = magic::hints(rough, paint.map(|paint| paint.pixels()).as_deref(), own);
         Ok(clean_mask(&hand.image, &self.model, hand.features, &hints))
     }
 
@@ -503,6 +501,11 @@ impl Studio {
         self.files.folder()
     }
 
+    /// Waits until all changes are on the disk.
+    pub fn settle(&self) -> Answer<()> {
+        self.files.settle()
+    }
+
     /// Ends work in the background and writes what is left.
     pub fn close(&self) {
         self.features.stop();
@@ -512,6 +515,11 @@ impl Studio {
 }
 
 impl Taught {
+    /// Whether there is anything to tell apart.
+    pub fn knows_classes(&self) -> bool {
+        !self.pack.classes().is_empty() || self.ids.len() > 1
+    }
+
     /// Ids of classes for rows of the classifier; 255 where there is none.
     pub fn ids_of(&self, rows: &[u16]) -> Vec<u8> {
         rows.iter().map(|&row| self.ids.get(usize::from(row)).copied().unwrap_or(u8::MAX)).collect()

@@ -134,6 +134,48 @@ fn label_studio_submits_annotations_and_gets_brushes_of_a_new_version() {
     let either = found.iter().zip(&mask).filter(|(a, b)| **a || **b).count();
     assert!(both * 2 > either, "IoU {both} / {either} on the image that taught it");
 
+    // What is changed replaces all that the task taught, whatever its labels were; deletions name annotations only.
+    let classes = || -> Vec<String> {
+        let pack = house.get("/api/v1/packs/default/classes").json();
+        pack["classes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|class| class["name"].as_str().unwrap().into())
+            .collect()
+    };
+    let update = |label: &str, action: &str| {
+        let brush = json!({
+            "type": "brushlabels", "value": { "format": "rle", "rle": encode(&mask), "brushlabels": [label] },
+        });
+        let result = if label.is_empty() { json!([]) } else { json!([brush]) };
+        let body = json!({
+            "action": action, "project": { "id": 3, "label_config": CONFIG }, "task": task(8, "a.png"),
+            "annotation": { "id": 1, "result": result },
+        });
+        house.post("/webhook", &body).json()["model_version"].as_str().unwrap().to_string()
+    };
+    let third = update("other", "ANNOTATION_UPDATED");
+    assert_eq!(classes(), ["other"]);
+    let fourth = update("", "ANNOTATION_UPDATED");
+    assert!(classes().is_empty());
+    assert!(third != second && fourth != third, "a new version each time");
+    for gone in [
+        json!({ "action": "ANNOTATIONS_DELETED", "annotations": [{ "id": 1 }] }),
+        json!({ "action": "TASKS_DELETED", "tasks": [{ "id": 8 }] }),
+    ] {
+        let fifth = update("thing", "ANNOTATION_CREATED");
+        let other = json!({ "action": "ANNOTATIONS_DELETED", "annotations": [{ "id": 11 }] });
+        assert_eq!(
+            house.post("/webhook", &other).json()["model_version"],
+            json!(fifth),
+            "that of another task"
+        );
+        assert_eq!(classes(), ["thing"]);
+        assert_ne!(house.post("/webhook", &gone).json()["model_version"], json!(fifth));
+        assert!(classes().is_empty(), "{gone}");
+    }
+
     for wrong in ["../secret.png", "nothing.png"] {
         assert_eq!(ask(wrong).status, 422, "{wrong}");
     }

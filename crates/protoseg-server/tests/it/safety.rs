@@ -7,7 +7,7 @@ use std::{
 };
 
 use protoseg::Model;
-use protoseg_server::{ServeOptions, Server, ServerError, StudioOptions};
+use protoseg_server::{ServeOptions, Server, ServerError, ServerOptions, StudioOptions};
 
 use crate::client::{House, TOKEN, options, read_reply, scenes, write_photos};
 
@@ -91,7 +91,8 @@ fn without_the_token_nothing_is_told() {
     assert_eq!(page.status, 401);
     assert!(page.text().contains("<h1>") && page.header("set-cookie").is_none());
     assert_eq!(house.bare("GET", "/?token=wrong", &[("Host", &host)], b"").status, 401);
-    assert_eq!(house.bare("GET", "/health", &[("Host", &host)], b"").status, 200);
+    let health = house.bare("GET", "/health", &[("Host", &host)], b"");
+    assert_eq!((health.status, &health.json()["status"]), (200, &serde_json::json!("UP")));
 }
 
 #[test]
@@ -197,6 +198,54 @@ fn a_bomb_is_not_unpacked() {
     assert_eq!(house.get("/api/photos").json()["total"], 1);
 }
 
+/// Files of other formats whose headers claim more pixels than are taken.
+fn other_bombs() -> Vec<(&'static str, Vec<u8>)> {
+    let small = protoseg::Image::new(8, 8, vec![90; 8 * 8 * 3]);
+    let mut jpeg = protoseg::data::picture::encode_jpeg(&small).unwrap();
+    // The frame's header: marker, length and precision, then height and width.
+    let frame = jpeg.windows(2).position(|pair| pair == [0xFF, 0xC0] || pair == [0xFF, 0xC2]).unwrap();
+    jpeg[frame + 5..frame + 9].fill(0xFF);
+    // A frame as large as the whole, and two pixels of it.
+    let frame = [&b","[..], &[0; 4], &[0xFF; 4], &[0, 2, 2, 0x4C, 1, 0]].concat();
+    let gif = [&b"GIF89a"[..], &[0xFF; 4], &[0x80, 0, 0], &[0; 6], &frame, b";"].concat();
+    // Width and height less one, of 14 bits each.
+    let lossless = [&[0x2F][..], &(0x3FFE_u32 | 0x3FFE << 14).to_le_bytes(), &[0; 5]].concat();
+    let webp = [&b"RIFF"[..], &22u32.to_le_bytes(), b"WEBPVP8L", &10u32.to_le_bytes(), &lossless].concat();
+    let size = 60_000i32.to_le_bytes();
+    let bmp = [
+        &b"BM"[..],
+        &[0; 8],
+        &54u32.to_le_bytes(),
+        &40u32.to_le_bytes(),
+        &size,
+        &size,
+        &[1, 0, 24, 0],
+        &[0; 24],
+    ]
+    .concat();
+    let ppm = b"P6 60000 60000 255\n".to_vec();
+    vec![
+        ("image/jpeg", jpeg),
+        ("image/gif", gif),
+        ("image/webp", webp),
+        ("image/bmp", bmp),
+        ("image/x-portable-pixmap", ppm),
+    ]
+}
+
+#[test]
+fn a_bomb_of_another_format_is_not_unpacked_either() {
+    let (_folder, house) = house();
+    let start = Instant::now();
+    for (kind, bomb) in other_bombs() {
+        let reply = house.ask("POST", "/api/photos", kind, &bomb);
+        assert_eq!(reply.status, 422, "{kind}: {}", reply.text());
+        assert!(reply.text().contains("expected at most"), "{kind}: {}", reply.text());
+    }
+    assert!(start.elapsed() < Duration::from_secs(10));
+    assert_eq!(house.get("/api/photos").json()["total"], 1);
+}
+
 #[test]
 fn two_gigabytes_are_refused_before_they_are_sent() {
     let (_folder, house) = house();
@@ -266,6 +315,39 @@ fn slow_clients_and_broken_bodies_keep_nobody_waiting() {
         assert!((400..500).contains(&reply.status), "{body}: {}", reply.status);
     }
     assert_eq!(house.get("/api/project").status, 200);
+}
+
+#[test]
+fn without_further_words_a_server_listens_on_loopback_only_and_has_a_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = ServeOptions::new(folder.path());
+    let server = Server::serve(Model::builtin(), &packs, &ServerOptions::default()).unwrap();
+    assert_eq!(server.address().ip(), IpAddr::from([127, 0, 0, 1]));
+    assert_eq!(server.token().map(str::len), Some(32));
+    let house = House::run(server);
+    assert_eq!(house.get("/api/v1/packs").status, 401, "the token is a random one");
+    // All of 127.0.0.0/8 is this machine, but only there.
+    #[cfg(target_os = "linux")]
+    assert!(std::net::TcpStream::connect(("127.0.0.2", house.address.port())).is_err());
+}
+
+#[test]
+fn a_server_that_others_reach_is_told_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options();
+    options.address = IpAddr::from([0, 0, 0, 0]);
+    options.hosts = vec!["Studio.LAN".into(), "other.lan".into()];
+    let server = Server::serve(Model::builtin(), &ServeOptions::new(folder.path()), &options).unwrap();
+    let port = server.address().port();
+    assert_eq!(server.url(), format!("http://studio.lan:{port}/?token={TOKEN}"));
+    let house = House::run(server);
+    let token = format!("Bearer {TOKEN}");
+    for host in ["studio.lan", "Studio.LAN", &format!("STUDIO.lan:{port}"), &format!("other.lan:{port}")] {
+        let reply = house.bare("GET", "/api/v1/packs", &[("Host", host), ("Authorization", &token)], b"");
+        assert_eq!(reply.status, 200, "{host}");
+    }
+    let host = format!("0.0.0.0:{port}");
+    assert_eq!(house.bare("GET", "/health", &[("Host", &host)], b"").status, 421);
 }
 
 #[test]

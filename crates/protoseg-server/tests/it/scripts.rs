@@ -50,8 +50,11 @@ fn a_program_teaches_and_predicts_as_the_library_does() {
         ask("answer=areas").json()[0]["share"].as_f64().unwrap() > 0.99,
         "without a pack there is background only"
     );
+    // Also if a pack is called so.
+    house.post("/api/v1/packs/none/classes/thing/supports", &body);
+    assert!(ask("answer=areas").json()[0]["share"].as_f64().unwrap() > 0.99);
     assert_eq!(
-        (ask("pack=none").status, ask("answer=x").status, ask("pack=..%2fpond").status),
+        (ask("pack=nowhere").status, ask("answer=x").status, ask("pack=..%2fpond").status),
         (404, 400, 404)
     );
 

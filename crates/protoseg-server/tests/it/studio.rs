@@ -131,6 +131,9 @@ fn the_exported_pack_and_the_commands_give_the_mask_that_the_page_shows() {
     let shown = house.labels(3, 4000);
     assert_eq!((shown.width, shown.height), (160, 120), "at its own size");
 
+    let strokes = folder.path().join("protoseg-studio/strokes");
+    assert!(strokes.join("1.png").exists() && strokes.join("2.png").exists(), "saved before it is answered");
+
     let reply = house.get("/api/export/pack");
     assert!(reply.header("content-disposition").unwrap().contains("studio.pack"));
     let pack = ClassPack::from_bytes(reply.body).unwrap();
@@ -159,6 +162,29 @@ fn the_exported_pack_and_the_commands_give_the_mask_that_the_page_shows() {
         assert_eq!(scripted.class(&class.name).unwrap().shots, class.shots, "{}", class.name);
     }
     assert_eq!(scripted.classes().len(), 3, "two classes, and the background");
+    // Supports have no colours, so there is a command for each.
+    let color = pack.class("other").unwrap().color.unwrap();
+    let recolor = format!("protoseg classes recolor studio.pack other '{}'", protoseg::picture::hex(color));
+    assert_eq!(commands["commands"][1], json!(recolor));
+    assert_eq!(commands["commands"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn an_exported_project_is_opened_where_it_is_unpacked() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (kind, scenes) = scenes(2);
+    write_photos(folder.path(), &scenes);
+    write_photos(other.path(), &scenes);
+    let house = House::studio(folder.path());
+    house.post("/api/classes", &json!({ "name": "thing", "color": "#102030" }));
+    house.post("/api/photos/1/strokes", &dot(1, inside(&scenes[0].1, kind), 7.0));
+    let (before, zip) = (house.labels(2, 128).ids, house.get("/api/export/project.zip").body);
+    let mut zip = zip::ZipArchive::new(std::io::Cursor::new(zip)).unwrap();
+    zip.extract(other.path().join("protoseg-studio")).unwrap();
+    let house = House::studio(other.path());
+    let class = &house.get("/api/project").json()["classes"][0];
+    assert_eq!((&class["color"], &class["painted_photos"]), (&json!("#102030"), &json!([1])));
+    assert_eq!(house.labels(2, 128).ids, before);
 }
 
 #[test]
@@ -185,6 +211,11 @@ fn every_export_is_there() {
         let reply = house.get(&format!("/api/export/{name}"));
         assert_eq!((reply.status, &reply.body[..2]), (200, &b"PK"[..]), "{name}");
     }
+    let masks = std::io::Cursor::new(house.get("/api/export/masks.zip").body);
+    let masks = zip::ZipArchive::new(masks).unwrap();
+    let mut names: Vec<_> = masks.file_names().map(Result::unwrap).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["a.png", "b.png", "classes.json"]);
     assert_eq!(house.get("/api/export/nothing").status, 404);
 }
 
@@ -207,6 +238,59 @@ fn a_magic_click_paints_the_thing() {
         "most of what is painted is the thing: {both} of {}",
         painted.count(1)
     );
+}
+
+#[test]
+fn more_magic_clicks_extend_and_correct() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, scenes) = scenes(1);
+    write_photos(folder.path(), &scenes);
+    let house = House::studio(folder.path());
+    house.post("/api/classes", &json!({ "name": "thing" }));
+    let painted = || Labels::read(&house.get("/api/photos/1/painted?side=160").body);
+    let click = |mode: &str, at: [f64; 2]| {
+        let click = json!({ "class": 1, "mode": mode, "tool": "magic", "points": [at], "radius": 2.0 });
+        assert_eq!(house.post("/api/photos/1/strokes", &click).status, 200);
+    };
+    let at = |[x, y]: [f64; 2]| y as usize * 160 + x as usize;
+    let places = [[20.5, 20.5], [130.5, 100.5]];
+    click("add", places[0]);
+    let first = painted();
+    click("add", places[1]);
+    let second = painted();
+    let is_kept = |(before, after): (&u8, &u8)| *before != 1 || *after == 1;
+    assert!(first.ids.iter().zip(&second.ids).all(is_kept), "what was painted stays");
+    assert_eq!((second.ids[at(places[0])], second.ids[at(places[1])]), (1, 1));
+    // A part of what the second click painted is said not to be the thing, and not only where the click is.
+    click("not", places[1]);
+    let third = painted();
+    assert_eq!((third.ids[at(places[0])], third.ids[at(places[1])]), (1, 254));
+    assert!(third.count(254) > 40, "{} pixels", third.count(254));
+    click("erase", places[0]);
+    assert_eq!(painted().ids[at(places[0])], 0);
+}
+
+#[test]
+fn photos_that_find_no_room_in_memory_can_be_the_least_sure() {
+    let folder = tempfile::tempdir().unwrap();
+    let (kind, scenes) = scenes(4);
+    write_photos(folder.path(), &scenes);
+    let mut studio = StudioOptions::new(folder.path());
+    studio.memory = 1;
+    let house = House::run(Server::studio(Model::builtin(), studio, &options()).unwrap());
+    house.post("/api/classes", &json!({ "name": "thing" }));
+    house.ask("POST", "/api/photos/1/masks?class=1", "image/png", &mask_png(&scenes[0].1, kind));
+    for photo in [2, 3, 4] {
+        house.labels(photo, 64);
+    }
+    let list = house.get("/api/photos").json();
+    let ready = list["photos"].as_array().unwrap().iter().filter(|photo| photo["features"] == "ready");
+    assert_eq!(ready.count(), 1, "one photo is kept");
+    for (but, photo) in [("1,3,4", 2), ("1,2,4", 3), ("1,2,3", 4)] {
+        assert_eq!(house.get(&format!("/api/least-sure?not={but}")).json()["photo"], photo);
+    }
+    let features = &house.get("/api/project").json()["features"];
+    assert_eq!(features["done"], features["total"], "no more are looked at before somebody asks");
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub fn opinion(
     let usage = model.usage().ok()?;
     let rest = if model.classes().has_background() { 0 } else { IGNORE };
     let label = |hint: &Hint| match hint {
-        Hint::Thing => SUPPORT_ROW,
+        Hint::Thing | Hint::Painted => SUPPORT_ROW,
         Hint::Rest => rest,
         Hint::Unknown => IGNORE,
     };
