@@ -15,7 +15,7 @@ use crate::{
     ConvShape,
     matmul::multiply,
     planes::by_channel_mut,
-    simd::{Simd, Work, fast},
+    simd::{Baseline, Simd, Work, fast},
 };
 use grid::Grid;
 use spectrum::{Spectrum, load, store};
@@ -180,7 +180,7 @@ impl<T: MapTransform<I, N>, const I: usize, const N: usize> Work for TransformCh
                     *value = self.line[place as usize];
                 }
             }
-            room.transform::<S>(&T::MATRIX);
+            room.transform::<Baseline>(&T::MATRIX);
             store(&room.y, self.row, chunk);
         }
     }
@@ -220,7 +220,7 @@ impl<const M: usize, const N: usize> Work for CollectChannel<'_, M, N> {
         let mut room = Room::<N, M>::new();
         for (chunk, table) in self.table.chunks_exact(M * M * LANES).enumerate() {
             load(&mut room.x, self.row, chunk);
-            room.transform::<S>(&Tile::<M, N>::OUTPUT);
+            room.transform::<Baseline>(&Tile::<M, N>::OUTPUT);
             for (lanes, table) in room.y.as_flattened().iter().zip(table.as_chunks::<LANES>().0) {
                 for (&value, &place) in lanes.iter().zip(table) {
                     self.line[place as usize] = value;
@@ -262,7 +262,7 @@ impl<const M: usize, const N: usize> Work for TransformTaps<'_, '_, M, N> {
                     lanes[lane] = if self.backward { taps[8 - i] } else { taps[i] };
                 }
             }
-            room.transform::<S>(&Tile::<M, N>::TAPS);
+            room.transform::<Baseline>(&Tile::<M, N>::TAPS);
             store(&room.y, self.row, chunk);
         }
     }
@@ -295,7 +295,7 @@ impl<const M: usize, const N: usize> Work for CollectTaps<'_, M, N> {
         let mut room = Room::<N, 3>::new();
         for (chunk, weight) in self.weight.chunks_mut(LANES).enumerate() {
             load(&mut room.x, self.row, chunk);
-            room.transform::<S>(&Tile::<M, N>::TAPS_GRAD);
+            room.transform::<Baseline>(&Tile::<M, N>::TAPS_GRAD);
             for (lane, taps) in weight.iter_mut().enumerate() {
                 *taps = std::array::from_fn(|i| room.y[i / 3][i % 3][lane]);
             }
