@@ -209,8 +209,8 @@ impl Server {
     }
 }
 
-/// The host and port that a server is called by: on an address that others reach, the first name that is allowed, because
-/// the address itself is refused.
+/// The host and port that a server is called by: on an address that others reach, the first name that is allowed,
+/// because the address itself is refused.
 fn called(address: SocketAddr, hosts: &[String]) -> String {
     match hosts.first() {
         Some(host) if !address.ip().is_loopback() => {

@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     print("in the middle", &mut deepest);
     for (clicks, found) in random.iter_mut().enumerate() {
-        print(&format!("at random, {} clicks", clicks + 1), found);
+        print(&format!("at random, after click {}", clicks + 1), found);
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ fn things(labels: &IdMap) -> Vec<Vec<bool>> {
     found
 }
 
-/// The pixel of a mask that is farthest from its edge: the last that is left when one line after the other is peeled off.
+/// The pixel of a mask that is farthest from its edge: the last that is left when line after line is peeled off.
 fn middle(mask: &[bool], width: usize) -> usize {
     let mut inside = mask.to_vec();
     loop {

@@ -96,8 +96,8 @@ impl Studio {
         }
     }
 
-    /// Finds out how unsure the model is of each photo in memory; of others, what was found out last stays. True if that was
-    /// interrupted.
+    /// Finds out how unsure the model is of each photo in memory; of others, what was found out last stays. True if that
+    /// was interrupted.
     fn doubt_all(&self, revision: u32) -> bool {
         let taught = self.taught();
         if !taught.knows_classes() {

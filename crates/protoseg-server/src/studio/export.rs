@@ -111,8 +111,8 @@ fn masks(studio: &Studio) -> Answer {
     Ok(download(stream(zip.finish().map_err(failed)?)?, "masks.zip", "application/zip"))
 }
 
-/// What the mask of a photo is called: `pond.png` for `pond.jpg`, or `pond.jpg.png` if that is taken. Not every disk tells
-/// upper and lower case apart.
+/// What the mask of a photo is called: `pond.png` for `pond.jpg`, or `pond.jpg.png` if that is taken. Not every disk
+/// tells upper and lower case apart.
 fn mask_name(photo: &str, taken: &mut HashSet<String>) -> String {
     let stem = photo.rsplit_once('.').map_or(photo, |(stem, _)| stem);
     let numbered = (2..).map(|number| format!("{photo}-{number}.png"));

@@ -157,8 +157,8 @@ impl Features {
         None
     }
 
-    /// The next of the others, the nearest to the view first. When one more would not fit in memory, they wait until they
-    /// are asked for.
+    /// The next of the others, the nearest to the view first. When one more would not fit in memory, they wait until
+    /// they are asked for.
     pub fn next(&self) -> Option<u32> {
         let mut inner = self.lock();
         if inner.is_full(self.budget) {

@@ -1,5 +1,5 @@
 //! The project's folder: settings, strokes and the pack. Everything is written beside its place and renamed. Another
-//! thread writes a change while its answer is made; the answer waits for it, so that a kill loses what was not answered.
+//! thread writes a change while its answer is made. The answer waits for it: a kill loses what was not answered.
 
 use std::{
     collections::BTreeMap,

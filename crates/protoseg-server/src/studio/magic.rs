@@ -4,8 +4,8 @@ use protoseg::rough::Hint;
 
 use super::paint::UNPAINTED;
 
-/// A hint for each pixel. Paint with the id `own` is a part of the thing, and other paint is not. But what lies under the
-/// stroke itself is corrected: whether the rest of that paint is the thing is open.
+/// A hint for each pixel. Paint with the id `own` is a part of the thing, and other paint is not. But what lies under
+/// the stroke itself is corrected: whether the rest of that paint is the thing is open.
 pub fn hints(rough: &[bool], painted: Option<&[u8]>, own: u8) -> Vec<Hint> {
     let corrected = painted.map_or(UNPAINTED, |painted| most_painted(rough, painted));
     let hint = |(at, &is_rough): (usize, &bool)| match painted.map_or(UNPAINTED, |painted| painted[at]) {

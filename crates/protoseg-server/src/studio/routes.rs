@@ -421,8 +421,8 @@ async fn stroke(
     .await
 }
 
-/// Carries out a change, one after the other. It is on the disk before it is answered; while it is written, the job goes
-/// on, with the labels that the answer holds.
+/// Carries out a change, one after the other. It is on the disk before it is answered; while it is written, the job
+/// goes on, with the labels that the answer holds.
 async fn change(room: Room, job: impl FnOnce(&Studio) -> Answer + Send + 'static) -> Answer {
     let site = Arc::clone(&room.site);
     site.changes
