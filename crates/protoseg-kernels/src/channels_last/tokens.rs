@@ -5,7 +5,7 @@
 
 use rayon::prelude::*;
 
-use super::panels::{Block, Finish, Panels, multiply_block, share};
+use super::panels::{Block, Finish, Panels, multiply_block};
 use crate::{
     scratch::Scratch,
     simd::{LANES, Simd, Work, fast},
@@ -13,10 +13,8 @@ use crate::{
 
 /// Values that one task takes.
 const PART: usize = 1 << 14;
-/// Queries whose weights are computed together: these stay in the second cache.
+/// Queries of one task: their weights stay in the second cache.
 const QUERIES: usize = 48;
-/// Most queries of a task.
-const TASK: usize = 16 * QUERIES;
 
 /// Every token with mean 0 and deviation 1, then scaled and shifted by channel.
 pub fn layer_norm(tokens: &[f32], weight: &[f32], bias: &[f32], epsilon: f32, out: &mut [f32]) {
@@ -191,44 +189,40 @@ pub fn attention(qkv: &[f32], heads: usize, channels: usize, rotations: Option<&
             ]
         })
         .collect();
-    // A task takes one head after the other: keys and values of a head then stay in the second cache for all its queries.
-    let stride = tokens.next_multiple_of(LANES);
-    let task = share(tokens, TASK);
-    out.par_chunks_mut(task * channels).enumerate().for_each(|(index, out)| {
-        let mut weights = Scratch::new(QUERIES * stride);
+    // All heads of some queries by one task: their outputs lie together.
+    out.par_chunks_mut(QUERIES * channels).enumerate().for_each(|(block, out)| {
+        let (first, rows) = (block * QUERIES, out.len() / channels);
+        let stride = tokens.next_multiple_of(LANES);
+        let mut weights = Scratch::new(rows * stride);
         let mut sums = [0.0; QUERIES];
         for (head, [keys, values]) in sides.iter().enumerate() {
-            for (block, out) in out.chunks_mut(QUERIES * channels).enumerate() {
-                let (first, rows) = (index * task + block * QUERIES, out.len() / channels);
-                let weights = &mut weights[..rows * stride];
-                multiply_block(Block {
-                    left: &qkv[first * wide + head * depth..],
-                    left_stride: wide,
-                    rows,
-                    right: keys,
-                    from: 0,
-                    depth,
-                    accumulate: false,
-                    finish: Finish::default(),
-                    out: weights,
-                    stride,
-                });
-                fast(Softmax { weights, tokens, stride, sums: &mut sums[..rows] });
-                multiply_block(Block {
-                    left: weights,
-                    left_stride: stride,
-                    rows,
-                    right: values,
-                    from: 0,
-                    depth: tokens,
-                    accumulate: false,
-                    finish: Finish::default(),
-                    out: &mut out[head * depth..],
-                    stride: channels,
-                });
-                for (token, sum) in out.chunks_exact_mut(channels).zip(&sums) {
-                    token[head * depth..][..depth].iter_mut().for_each(|value| *value *= sum);
-                }
+            multiply_block(Block {
+                left: &qkv[first * wide + head * depth..],
+                left_stride: wide,
+                rows,
+                right: keys,
+                from: 0,
+                depth,
+                accumulate: false,
+                finish: Finish::default(),
+                out: &mut weights,
+                stride,
+            });
+            fast(Softmax { weights: &mut weights, tokens, stride, sums: &mut sums[..rows] });
+            multiply_block(Block {
+                left: &weights,
+                left_stride: stride,
+                rows,
+                right: values,
+                from: 0,
+                depth: tokens,
+                accumulate: false,
+                finish: Finish::default(),
+                out: &mut out[head * depth..],
+                stride: channels,
+            });
+            for (token, sum) in out.chunks_exact_mut(channels).zip(&sums) {
+                token[head * depth..][..depth].iter_mut().for_each(|value| *value *= sum);
             }
         }
     });

@@ -128,7 +128,7 @@ fn run_tiles<const M: usize, const N: usize>(
 
 /// Stage by stage. A task of the middle one is a place in the transformed tiles, of all tiles: its weights come from
 /// memory once and stay in the second cache. With tasks as in [`run_tiles`], each of 128 tiles, 512 channels with a
-/// dilation of 4 took 30 ms on a map of 60 x 60, and 18 in this way (AVX-512, 2 threads).
+/// dilation of 4 took 30 ms on a map of 60 x 60, and 20 in this way (AVX-512, 2 threads).
 fn run_places<const M: usize, const N: usize>(
     winograd: &Winograd,
     shape: &ConvShape,

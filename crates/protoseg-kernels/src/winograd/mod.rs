@@ -2,6 +2,9 @@
 //!
 //! Maps are cut into tiles (see [`grid`]), tiles and weights are transformed (see [`tile`]), and for each of the
 //! N^2 places in a transformed tile one matrix product mixes the channels of all tiles of the batch.
+//!
+//! Transforms are those of the baseline, without fused multiply-adds: fused ones turned the sign of a value near zero, and
+//! with it a gradient that is compared with double precision.
 
 pub(crate) mod grid;
 mod spectrum;
