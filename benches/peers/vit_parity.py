@@ -89,6 +89,28 @@ def hub_names(tensors):
     return hub
 
 
+def hub_names_of_dinov3(tensors):
+    """As torch.hub has DINOv3. Biases of keys are in the file, and a mask says that they do not count."""
+    tensors, hub = dict(tensors), {}
+    for name in [name for name in tensors if name.endswith(".q_proj.weight")]:
+        name = name.removesuffix("q_proj.weight")
+        parts = [tensors.pop(f"{name}{part}_proj.weight") for part in "qkv"]
+        biases = [tensors.pop(f"{name}{part}_proj.bias") for part in "qv"]
+        ours = name.replace("attention.", "attn.qkv")
+        tensors[f"{ours}.weight"] = torch.cat(parts)
+        tensors[f"{ours}.bias"] = torch.cat([biases[0], torch.ones_like(biases[0]), biases[1]])
+        tensors[f"{ours}.bias_mask"] = torch.cat([torch.ones_like(biases[0]), torch.zeros_like(biases[0]), torch.ones_like(biases[0])])
+    changes = [(r"^embeddings\.patch_embeddings", "patch_embed.proj"), (r"^embeddings\.register_tokens", "storage_tokens"),
+               (r"^embeddings\.", ""), (r"^(model\.)?layer\.", "blocks."), (r"attention\.o_proj", "attn.proj"),
+               (r"layer_scale(\d)\.lambda1", r"ls\1.gamma"), (r"mlp\.up_proj", "mlp.fc1"), (r"mlp\.down_proj", "mlp.fc2")]
+    for name, values in tensors.items():
+        for pattern, new in changes:
+            name = re.sub(pattern, new, name)
+        hub[name] = values
+    hub["rope_embed.periods"] = torch.ones(16)
+    return hub
+
+
 def write(folder, name, tensors, cases):
     save_file({key: values.contiguous() for key, values in tensors.items()}, folder / f"{name}.weights.safetensors")
     for image, expected in cases:
@@ -118,6 +140,7 @@ def everything(folder):
     net = randomise(model("dinov3", *SIZES["small"]))
     cases = [(image, maps(net, image, 12, 16)) for image in (torch.randn(1, 3, *canvas) for canvas in [(224, 224), (288, 160)])]
     write(folder, "dinov3-small-transformers", net.state_dict(), cases)
+    write(folder, "dinov3-small-hub", hub_names_of_dinov3(net.state_dict()), cases)
     # Timm has models of DINOv3 with biases of queries and values, and without.
     for name in ("vit_small_patch16_dinov3", "vit_small_patch16_dinov3_qkvb"):
         net = randomise(timm.create_model(name, pretrained=False, dynamic_img_size=True, num_classes=0))

@@ -100,10 +100,17 @@ fn write_with(kind: &str, path: &Path, shapes: &[(&str, Vec<usize>)]) {
 }
 
 fn write_tensors(tensors: Vec<(String, Vec<usize>)>, path: &Path) {
+    let valued = |(name, shape): (String, Vec<usize>)| {
+        let values = by_formula(&name, &shape);
+        (name, shape, values)
+    };
+    write_values(tensors.into_iter().map(valued).collect(), path);
+}
+
+fn write_values(tensors: Vec<(String, Vec<usize>, Vec<f32>)>, path: &Path) {
     let bytes: Vec<(String, Vec<usize>, Vec<u8>)> = tensors
         .into_iter()
-        .map(|(name, shape)| {
-            let values = by_formula(&name, &shape);
+        .map(|(name, shape, values)| {
             (name, shape, values.iter().flat_map(|value| value.to_le_bytes()).collect())
         })
         .collect();
@@ -156,6 +163,58 @@ fn small_ones_give_the_maps_of_transformers() {
         let image = Tensor::from_data(TensorData::new(image, shape), &cpu());
         compare(kind, &path, image, |quarter| golden.values(&format!("{kind}.map{quarter}")).to_vec(), 1e-4);
     }
+}
+
+/// DINOv3 as torch.hub has it, with the values of [`write`]: queries, keys and values in one, biases of keys that a mask
+/// takes out, other names.
+fn write_dinov3_of_hub(path: &Path) {
+    let mut hub = vec![("rope_embed.periods".to_string(), vec![16], vec![1.0; 16])];
+    for (name, shape) in tensors("dinov3") {
+        let values = by_formula(&name, &shape);
+        let third = |part: &str| {
+            let name = name.replace("q_proj", part);
+            if name.ends_with("k_proj.bias") { vec![0.7; WIDTH] } else { by_formula(&name, &shape) }
+        };
+        let theirs = name.replace("model.layer.", "blocks.").replace("layer_scale", "ls");
+        let changes = [
+            ("embeddings.patch_embeddings", "patch_embed.proj"),
+            ("embeddings.register_tokens", "storage_tokens"),
+            ("embeddings.", ""),
+            ("attention.o_proj", "attn.proj"),
+            ("attention.q_proj", "attn.qkv"),
+            ("lambda1", "gamma"),
+            ("up_proj", "fc1"),
+            ("down_proj", "fc2"),
+        ];
+        let theirs = changes.iter().fold(theirs, |name, (from, to)| name.replace(from, to));
+        if name.contains("k_proj") || name.contains("v_proj") {
+            continue;
+        }
+        if !name.contains("q_proj") {
+            hub.push((theirs, shape, values));
+            continue;
+        }
+        let all: Vec<f32> = ["q_proj", "k_proj", "v_proj"].into_iter().flat_map(third).collect();
+        let shape = [&[3 * WIDTH], &shape[1..]].concat();
+        if name.ends_with("bias") {
+            let mask = [vec![1.0; WIDTH], vec![0.0; WIDTH], vec![1.0; WIDTH]].concat();
+            hub.push((format!("{theirs}_mask"), shape.clone(), mask));
+        }
+        hub.push((theirs, shape, all));
+    }
+    write_values(hub, path);
+}
+
+#[test]
+fn dinov3_of_torch_hub_is_that_of_transformers() {
+    let golden = Golden::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/vit.safetensors"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hub.safetensors");
+    write_dinov3_of_hub(&path);
+    let shape = [1, 3, 32, 64];
+    let image: Vec<f32> = by_formula("input", &shape).into_iter().map(|value| 4.0 * value).collect();
+    let image = Tensor::from_data(TensorData::new(image, shape), &cpu());
+    compare("hub", &path, image, |quarter| golden.values(&format!("dinov3.map{quarter}")).to_vec(), 1e-4);
 }
 
 #[test]

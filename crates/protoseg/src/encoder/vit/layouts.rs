@@ -13,8 +13,18 @@ use crate::{
 /// What other programs put before all names.
 const WRAPPERS: [&str; 4] = ["dinov2_with_registers.", "dinov2.", "dinov3_vit.", "backbone."];
 /// What has no part in features.
-const UNUSED: [&str; 7] =
-    ["mask_token", "head.", "classifier.", "pooler.", "fc_norm.", "rope_embed.", "rope_embeddings."];
+const UNUSED: [&str; 9] = [
+    "mask_token",
+    "head.",
+    "classifier.",
+    "pooler.",
+    "fc_norm.",
+    "rope_embed.",
+    "rope_embeddings.",
+    // Of other tokens than patches, in large members of DINOv3.
+    "cls_norm.",
+    "local_cls_norm.",
+];
 
 /// What a tensor is to the encoder.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,6 +33,8 @@ enum Role {
     Whole(String),
     /// Rows of the parameter of this name: of queries (0), keys (1) or values (2).
     Third(String, usize),
+    /// Says that the part of keys in the bias of this name does not count.
+    NoKeys(String),
     Class,
     Registers,
     Positions,
@@ -38,7 +50,7 @@ fn role(name: &str) -> Option<Role> {
     }
     match name {
         "cls_token" => return Some(Role::Class),
-        "register_tokens" | "reg_token" => return Some(Role::Registers),
+        "register_tokens" | "reg_token" | "storage_tokens" => return Some(Role::Registers),
         "pos_embed" | "position_embeddings" => return Some(Role::Positions),
         _ => {}
     }
@@ -66,6 +78,9 @@ fn role(name: &str) -> Option<Role> {
         if layer == theirs {
             return Some(Role::Third(format!("blocks.{block}.qkv.bias"), third));
         }
+    }
+    if layer == "attn.qkv.bias_mask" {
+        return Some(Role::NoKeys(format!("blocks.{block}.qkv.bias")));
     }
     const LAYERS: [(&str, &str); 21] = [
         ("norm1.", "norm1."),
@@ -134,6 +149,7 @@ pub(super) fn adapt(config: &VitConfig, file: &TensorFile) -> Result<TensorFile,
     let mut tensors: Vec<(String, TensorData)> = Vec::new();
     let mut thirds: BTreeMap<String, [Option<Vec<f32>>; 3]> = BTreeMap::new();
     let (mut class, mut registers, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+    let mut without_keys = Vec::new();
     for name in file.names() {
         let Some(role) = role(name) else {
             return Err(file.layout_error(format!("`{name}` is no tensor of a vision transformer")));
@@ -143,9 +159,15 @@ pub(super) fn adapt(config: &VitConfig, file: &TensorFile) -> Result<TensorFile,
             Role::Class => class = file.read(name)?,
             Role::Registers => registers = file.read(name)?,
             Role::Positions => positions = file.read(name)?,
+            Role::NoKeys(ours) => without_keys.push(ours),
             Role::Third(ours, third) => thirds.entry(ours).or_default()[third] = Some(file.read(name)?),
             Role::Whole(ours) => tensors.push((ours, file.read_as_conv(name)?)),
         }
+    }
+    for (_, bias) in tensors.iter_mut().filter(|(name, _)| without_keys.contains(name)) {
+        let values = bias.as_mut_slice::<f32>().expect("tensors of files are read as f32");
+        let third = values.len() / 3;
+        values[third..2 * third].fill(0.0);
     }
     for (name, parts) in thirds {
         let len = parts.iter().flatten().map(Vec::len).max().unwrap_or_default();
@@ -208,6 +230,8 @@ mod tests {
         {
             assert_eq!(role(name), Some(Role::Third("blocks.7.qkv.bias".to_string(), 1)), "{name}");
         }
+        assert_eq!(role("blocks.7.attn.qkv.bias_mask"), Some(Role::NoKeys("blocks.7.qkv.bias".to_string())));
+        assert_eq!(role("storage_tokens"), Some(Role::Registers));
         assert_eq!(role("blocks.7.attn.v_bias"), Some(Role::Third("blocks.7.qkv.bias".to_string(), 2)));
         assert_eq!(role("embeddings.patch_embeddings.projection.bias"), whole("patch.bias"));
         assert_eq!(role("embeddings.mask_token"), Some(Role::Unused));
