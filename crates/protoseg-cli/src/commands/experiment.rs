@@ -26,6 +26,7 @@ pub fn run(args: &cli::Experiment) -> Result<()> {
     }
     let mut experiment = Experiment::open(name)?;
     change(&mut experiment, args)?;
+    find_encoders(&mut experiment, Downloads::unless_dry(args.offline, args.dry_run))?;
     let inputs = inputs(args)?;
     let schedule = Schedule::new(&experiment, &inputs)?;
     let options = options(args, &schedule)?;
@@ -112,6 +113,19 @@ fn change(experiment: &mut Experiment, args: &cli::Experiment) -> Result<()> {
     }
     declaration.limit = args.limit.or(declaration.limit);
     Ok(experiment.check()?)
+}
+
+/// The files of the encoders that the experiment calls by name. Other files are looked at when they are read.
+fn find_encoders(experiment: &mut Experiment, downloads: Downloads) -> Result<()> {
+    let beside = experiment.path.parent().unwrap_or(Path::new(""));
+    let models = experiment.declaration.models.values_mut();
+    for encoder in models.filter_map(|model| model.new.as_mut()?.encoder.as_mut()) {
+        let is_name = encoder.to_str().is_some_and(|name| weights::by_name(name).is_ok());
+        if is_name && !beside.join(&*encoder).is_file() {
+            *encoder = weights::file("new.encoder", encoder, downloads)?;
+        }
+    }
+    Ok(())
 }
 
 fn each_once<T: PartialEq + Copy>(values: &[T]) -> Vec<T> {

@@ -301,6 +301,17 @@ fn flags_take_names_and_say_what_is_neither_name_nor_file() {
     fs::write(desk.path("recipes/named.toml"), recipe).unwrap();
     let plan = desk.done("train recipes/named.toml --dry-run");
     assert!(plan.contains(&format!("init = \"{}\"", desk.place().display())), "{plan}");
+    // And so may an experiment. Its file has a name by its content.
+    let experiment = "title = \"T\"\ntask = \"gfs-seg\"\n[models.m]\nnew = { encoder = \"ENCODER\" }\n\
+                      [[rows]]\nname = \"r\"\nmodel = \"m\"\n";
+    fs::write(desk.path("recipes/named-too.toml"), experiment.replace("ENCODER", "resnet18")).unwrap();
+    fs::write(desk.path("recipes/wrong.toml"), experiment.replace("ENCODER", "resnet81")).unwrap();
+    let plan = desk.done("experiment recipes/named-too.toml --data scenes --folds 0 --dry-run");
+    assert!(plan.contains("to make"), "{plan}");
+    desk.refused(
+        &mut desk.command("experiment recipes/wrong.toml --data scenes --dry-run"),
+        &["recipes/resnet81"],
+    );
     // A folder of this name does not win, but a file does.
     fs::create_dir(desk.path("resnet18")).unwrap();
     for args in ["train --data scenes --init resnet18 --dry-run", "train recipes/named.toml --dry-run"] {
