@@ -32,7 +32,7 @@ pub fn run(
                 left: rows,
                 left_stride: length,
                 rows: count,
-                right: weight,
+                right: weight.view(),
                 from: 0,
                 depth: length,
                 accumulate: false,

@@ -186,7 +186,7 @@ fn product(conv: &PackedConv, left: &[f32], add: Option<&[f32]>, out: &mut [f32]
         left,
         left_stride: right.inner,
         rows: left.len() / right.inner,
-        right,
+        right: right.view(),
         from: 0,
         depth: right.inner,
         accumulate: false,

@@ -118,7 +118,7 @@ impl Line<'_> {
             left,
             left_stride: self.shape.stride * self.shape.from,
             rows: pixels.len(),
-            right: self.weight,
+            right: self.weight.view(),
             from: depth.start,
             depth: depth.len(),
             accumulate: !first,

@@ -113,6 +113,12 @@ impl Panels {
         size_of_val(&self.data[..])
     }
 
+    /// The matrix as the right side of a product.
+    pub(crate) fn view(&self) -> PanelsView<'_> {
+        let &Self { inner, outer, products, ref data } = self;
+        PanelsView { inner, outer, products, data }
+    }
+
     pub(crate) fn zeros(inner: usize, outer: usize) -> Self {
         let data = vec![Line([0.0; LANES]); inner * outer.div_ceil(LANES)];
         Self { inner, outer, products: Products::Plain, data }
@@ -146,6 +152,32 @@ impl Panels {
 
     /// The right side of products by tiles.
     pub(super) fn tiles(&self) -> Option<Right<'_>> {
+        self.view().tiles()
+    }
+
+    pub(crate) fn panels_mut(&mut self) -> impl Iterator<Item = &mut [Line]> {
+        self.data.chunks_mut(self.inner.max(1))
+    }
+}
+
+/// The lines of [`Panels`], wherever they lie.
+#[derive(Clone, Copy, Debug)]
+pub struct PanelsView<'a> {
+    pub inner: usize,
+    pub outer: usize,
+    products: Products,
+    data: &'a [Line],
+}
+
+impl<'a> PanelsView<'a> {
+    /// A matrix for products in single precision.
+    pub fn of_lines(data: &'a [Line], inner: usize, outer: usize) -> Self {
+        assert_eq!(data.len(), inner * outer.div_ceil(LANES), "lines of {inner} x {outer}");
+        Self { inner, outer, products: Products::Plain, data }
+    }
+
+    /// The right side of products by tiles.
+    fn tiles(self) -> Option<Right<'a>> {
         if self.products != Products::Tiles {
             return None;
         }
@@ -156,13 +188,17 @@ impl Panels {
     }
 
     /// Vectors of a panel: its rows, or pairs of them.
-    fn lines(&self) -> usize {
+    fn lines(self) -> usize {
         if self.products == Products::Pairs { self.inner.div_ceil(2) } else { self.inner }
     }
+}
 
-    pub(crate) fn panels_mut(&mut self) -> impl Iterator<Item = &mut [Line]> {
-        self.data.chunks_mut(self.inner.max(1))
-    }
+/// Values from the beginning of a line of the caches on, as lines.
+pub fn as_lines(values: &mut [f32]) -> &mut [Line] {
+    // SAFETY: a line is sixteen values of any kind.
+    let (before, lines, _) = unsafe { values.align_to_mut() };
+    assert!(before.is_empty(), "values that begin a line");
+    lines
 }
 
 /// One or two rows of a panel, rounded to bfloat16.
@@ -201,7 +237,7 @@ pub fn multiply(left: &[f32], right: &Panels, finish: Finish, out: &mut [f32], s
             left: &left[first * right.inner..][..rows * right.inner],
             left_stride: right.inner,
             rows,
-            right,
+            right: right.view(),
             from: 0,
             depth: right.inner,
             accumulate: false,
@@ -233,7 +269,7 @@ pub struct Block<'a> {
     pub left: &'a [f32],
     pub left_stride: usize,
     pub rows: usize,
-    pub right: &'a Panels,
+    pub right: PanelsView<'a>,
     /// The first of the `depth` rows of `right` that take part.
     pub from: usize,
     pub depth: usize,

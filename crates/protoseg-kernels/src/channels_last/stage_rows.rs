@@ -177,7 +177,7 @@ impl<const ROUNDED: bool> Work for Line<'_, ROUNDED> {
             left: own,
             left_stride: channels,
             rows: width,
-            right: panels,
+            right: panels.view(),
             from: 0,
             depth: channels,
             accumulate: false,

@@ -54,7 +54,7 @@ pub fn run(
                     left: &input[source * from..][..columns.len() * from],
                     left_stride: from,
                     rows: columns.len(),
-                    right: &taps[tap],
+                    right: taps[tap].view(),
                     from: 0,
                     depth: from,
                     accumulate: tap != ORDER[0],

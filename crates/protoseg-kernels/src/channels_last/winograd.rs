@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::panels::{Block, Finish, LANES, Lanes, Line, Panels, read, share, write};
+use super::panels::{Block, Finish, LANES, Lanes, Line, PanelsView, as_lines, read, share, write};
 use crate::{
     ConvShape,
     scratch::Scratch,
@@ -23,9 +23,12 @@ use crate::{
 const CHANNELS: usize = 1024;
 /// Intermediate values of a task, at most, 1 MiB: they stay in the second cache or near it.
 const VALUES: usize = 1 << 18;
-/// Transformed weights that a cache holds, in bytes. Larger ones come from memory, and should do so once: see
-/// [`run_places`].
+/// Transformed weights that are kept, in bytes: a cache holds them. Of larger ones the taps are kept ([`run_stages`]).
 const CACHED: usize = 8 << 20;
+/// Weights that are transformed at a time in use, in bytes.
+const STREAMED: usize = 8 << 20;
+/// Input channels whose taps are transformed by one task.
+const TAPS: usize = 64;
 /// Channels of a pixel that are asked for before they are needed.
 const AHEAD: usize = 2 * LANES;
 /// Tiles that are multiplied with a place's weights together, if these stay in a cache, and if they do not.
@@ -37,15 +40,40 @@ pub struct Winograd {
     /// Outputs along a tile's side.
     m: usize,
     tiles: Vec<Corner>,
-    /// The transformed weights of each place in a transformed tile, `[from, to]`.
-    places: Vec<Panels>,
+    weights: Weights,
+}
+
+/// Weights in lines of [`LANES`] output channels, a panel.
+#[derive(Clone, Debug)]
+enum Weights {
+    /// Transformed, `[place in a transformed tile][panel][from]`, places as far apart as [`place_lines`] says.
+    Places(Vec<Line>),
+    /// As they are, `[panel][from][tap]`. In each run, so many panels are transformed at a time.
+    Taps { lines: Vec<Line>, panels: usize },
 }
 
 impl Winograd {
     pub fn new(shape: &ConvShape, weight: &[f32]) -> Self {
+        Self::keeping(shape, weight, CACHED, STREAMED)
+    }
+
+    /// Keeps transformed weights of at most `cached` bytes, and transforms others in parts of about `streamed` bytes.
+    fn keeping(shape: &ConvShape, weight: &[f32], cached: usize, streamed: usize) -> Self {
+        let &ConvShape { from, to, .. } = shape;
         let (m, _) = Grid::cheapest(shape);
-        let places = with_tile!(m, transform_weight(shape, weight));
-        Self { m, tiles: corners(shape, m), places }
+        let taps = tap_lines(shape, weight);
+        let (panels, places) = (to.div_ceil(LANES), (m + 2) * (m + 2));
+        let bytes = |panels: usize| places * place_lines(panels, from) * size_of::<Line>();
+        let weights = if bytes(panels) <= cached {
+            let mut lines = vec![Line([0.0; LANES]); places * place_lines(panels, from)];
+            with_tile!(m, transform_taps(&taps, from, 0..from, &mut lines));
+            Weights::Places(lines)
+        } else {
+            let parts = panels.div_ceil((streamed / bytes(1)).max(1));
+            // Products take two panels at a time.
+            Weights::Taps { lines: taps, panels: panels.div_ceil(parts).next_multiple_of(2).min(panels) }
+        };
+        Self { m, tiles: corners(shape, m), weights }
     }
 
     pub fn tile_side(&self) -> usize {
@@ -54,19 +82,22 @@ impl Winograd {
 
     /// Products of a channel pair.
     pub fn products(&self) -> usize {
-        self.tiles.len() * self.places.len()
+        self.tiles.len() * (self.m + 2) * (self.m + 2)
     }
 
     pub fn weight_bytes(&self) -> usize {
-        self.places.iter().map(Panels::bytes).sum()
+        match &self.weights {
+            Weights::Places(lines) | Weights::Taps { lines, .. } => size_of_val(&lines[..]),
+        }
     }
 
     pub fn run(&self, shape: &ConvShape, input: &[f32], finish: Finish, out: &mut [f32], stride: usize) {
         let to = Output { finish, out, stride };
-        if self.weight_bytes() > CACHED {
-            with_tile!(self.m, run_places(self, shape, input, to));
-        } else {
-            with_tile!(self.m, run_tiles(self, shape, input, to));
+        match &self.weights {
+            Weights::Places(lines) => with_tile!(self.m, run_tiles(&self.tiles, lines, shape, input, to)),
+            Weights::Taps { lines, panels } => {
+                with_tile!(self.m, run_stages(&self.tiles, (lines, *panels), shape, input, to));
+            }
         }
     }
 }
@@ -82,34 +113,34 @@ struct Output<'a> {
 type Pixels<'a, const M: usize> = [[Option<&'a mut [f32]>; M]; M];
 
 /// The tiles in blocks of `count`, each tile with the pixels that it writes, none of them in two.
-fn blocks<'a, const M: usize>(
-    winograd: &'a Winograd,
+fn blocks<'t, 'a, const M: usize>(
+    tiles: &'t [Corner],
     shape: &ConvShape,
     count: usize,
     out: &'a mut [f32],
     stride: usize,
-) -> Vec<(&'a [Corner], Vec<Pixels<'a, M>>)> {
+) -> Vec<(&'t [Corner], Vec<Pixels<'a, M>>)> {
     let mut pixels: Vec<Option<&mut [f32]>> = out.chunks_mut(stride).map(Some).collect();
     let mut own = |corner: &Corner| -> Pixels<'a, M> {
         std::array::from_fn(|j| {
             std::array::from_fn(|i| place(shape, corner, j, i, 0).and_then(|place| pixels[place].take()))
         })
     };
-    let blocks = winograd.tiles.chunks(count);
-    blocks.map(|tiles| (tiles, tiles.iter().map(&mut own).collect())).collect()
+    tiles.chunks(count).map(|tiles| (tiles, tiles.iter().map(&mut own).collect())).collect()
 }
 
 /// Task by task, each some tiles from beginning to end: weights stay in a cache.
 fn run_tiles<const M: usize, const N: usize>(
-    winograd: &Winograd,
+    tiles: &[Corner],
+    weights: &[Line],
     shape: &ConvShape,
     input: &[f32],
     Output { finish, out, stride }: Output,
 ) {
     let &ConvShape { from, to, .. } = shape;
     let channels = from.min(CHANNELS);
-    let count = share(winograd.tiles.len(), TILES.max(VALUES / (N * N * (channels + to))));
-    blocks::<M>(winograd, shape, count, out, stride).into_par_iter().for_each_init(
+    let count = share(tiles.len(), TILES.max(VALUES / (N * N * (channels + to))));
+    blocks::<M>(tiles, shape, count, out, stride).into_par_iter().for_each_init(
         || (Scratch::new(N * N * apart(count * channels)), Scratch::new(N * N * apart(count * to))),
         |(inputs, products), (tiles, pixels)| {
             for start in (0..from).step_by(CHANNELS) {
@@ -117,8 +148,8 @@ fn run_tiles<const M: usize, const N: usize>(
                 fast(TransformTiles::<M, N> { shape, input, tiles, start, depth, out: inputs });
                 let lefts = inputs.chunks(apart(tiles.len() * depth));
                 let outs = products.chunks_mut(apart(tiles.len() * to));
-                for ((right, left), out) in winograd.places.iter().zip(lefts).zip(outs) {
-                    multiply_place(right, left, tiles.len(), start..start + depth, out);
+                for ((right, left), out) in places(weights, from, to).zip(lefts).zip(outs) {
+                    multiply_place((right, start), (left, depth), tiles.len(), start > 0, (out, to));
                 }
             }
             fast(CollectTiles::<M, N> { shape, products, tiles, pixels, finish, stride });
@@ -126,39 +157,49 @@ fn run_tiles<const M: usize, const N: usize>(
     );
 }
 
-/// Stage by stage. A task of the middle one is a place in the transformed tiles, of all tiles: its weights come from
-/// memory once and stay in the second cache. With tasks as in [`run_tiles`], each of 128 tiles, 512 channels with a
-/// dilation of 4 took 30 ms on a map of 60 x 60, and 20 in this way (AVX-512, 2 threads).
-fn run_places<const M: usize, const N: usize>(
-    winograd: &Winograd,
+/// Stage by stage, for weights that no cache holds once they are transformed. Transformed ones are 4 to 7 times as many
+/// as the taps: fetching them takes longer than making them for some panels of output channels at a time, which stay in
+/// the last cache. A task is then a place in the transformed tiles, of all tiles, so that its weights stay in the second
+/// cache.
+fn run_stages<const M: usize, const N: usize>(
+    tiles: &[Corner],
+    (taps, together): (&[Line], usize),
     shape: &ConvShape,
     input: &[f32],
     Output { finish, out, stride }: Output,
 ) {
     let &ConvShape { from, to, .. } = shape;
     let channels = from.min(CHANNELS);
-    let count = share(winograd.tiles.len(), MANY_TILES);
-    let blocks = blocks::<M>(winograd, shape, count, out, stride);
+    let count = share(tiles.len(), MANY_TILES);
+    let blocks = blocks::<M>(tiles, shape, count, out, stride);
     let mut inputs = Scratch::new(blocks.len() * N * N * apart(count * channels));
     let mut products = Scratch::new(blocks.len() * N * N * apart(count * to));
+    let mut weights = Scratch::new(N * N * place_lines(together, channels) * LANES);
     for start in (0..from).step_by(CHANNELS) {
         let depth = CHANNELS.min(from - start);
         let block_len = N * N * apart(count * depth);
         inputs.par_chunks_mut(block_len).zip(&blocks).for_each(|(out, (tiles, _))| {
             fast(TransformTiles::<M, N> { shape, input, tiles, start, depth, out });
         });
-        let mut places: Vec<Vec<_>> = (0..N * N).map(|_| Vec::with_capacity(blocks.len())).collect();
-        let lefts = inputs.chunks(block_len).zip(products.chunks_mut(N * N * apart(count * to)));
-        for ((tiles, _), (left, out)) in blocks.iter().zip(lefts) {
-            let rows = tiles.len();
-            let parts = left.chunks(apart(rows * depth)).zip(out.chunks_mut(apart(rows * to)));
-            places.iter_mut().zip(parts).for_each(|(place, (left, out))| place.push((rows, left, out)));
-        }
-        places.into_par_iter().zip(&winograd.places).for_each(|(blocks, right)| {
-            for (rows, left, out) in blocks {
-                multiply_place(right, left, rows, start..start + depth, out);
+        for (part, taps) in taps.chunks(together * from * 9).enumerate() {
+            let first = part * together * LANES;
+            let outer = (to - first).min(together * LANES);
+            let lines = &mut as_lines(&mut weights)[..N * N * place_lines(outer.div_ceil(LANES), depth)];
+            transform_taps::<M, N>(taps, from, start..start + depth, lines);
+            let mut tasks: Vec<Vec<_>> = (0..N * N).map(|_| Vec::with_capacity(blocks.len())).collect();
+            let sides = inputs.chunks(block_len).zip(products.chunks_mut(N * N * apart(count * to)));
+            for ((tiles, _), (left, out)) in blocks.iter().zip(sides) {
+                let rows = tiles.len();
+                let parts = left.chunks(apart(rows * depth)).zip(out.chunks_mut(apart(rows * to)));
+                tasks.iter_mut().zip(parts).for_each(|(task, (left, out))| task.push((rows, left, out)));
             }
-        });
+            let rights: Vec<PanelsView> = places(lines, depth, outer).collect();
+            tasks.into_par_iter().zip(rights).for_each(|(blocks, right)| {
+                for (rows, left, out) in blocks {
+                    multiply_place((right, 0), (left, depth), rows, start > 0, (&mut out[first..], to));
+                }
+            });
+        }
     }
     let products = products.par_chunks(N * N * apart(count * to));
     blocks.into_par_iter().zip(products).for_each(|((tiles, pixels), products)| {
@@ -166,21 +207,25 @@ fn run_places<const M: usize, const N: usize>(
     });
 }
 
-/// Some tiles times the weights of some input channels at one place, added to what the channels before them gave.
-fn multiply_place(right: &Panels, left: &[f32], rows: usize, channels: Range<usize>, out: &mut [f32]) {
-    let depth = channels.len();
-    fast(Block {
-        left: &left[..rows * depth],
-        left_stride: depth,
-        rows,
-        right,
-        from: channels.start,
-        depth,
-        accumulate: channels.start > 0,
-        finish: Finish::default(),
-        out,
-        stride: right.outer,
-    });
+/// The transformed weights of each place, `[inner, outer]`.
+fn places(lines: &[Line], inner: usize, outer: usize) -> impl Iterator<Item = PanelsView<'_>> {
+    let panels = outer.div_ceil(LANES);
+    let place = move |lines| PanelsView::of_lines(lines, inner, outer);
+    lines.chunks(place_lines(panels, inner)).map(move |lines| place(&lines[..panels * inner]))
+}
+
+/// Some tiles, `rows` of `depth` channels, times as many rows of a place's weights from one on; added to what is there or
+/// not. Rows of the result are `stride` apart.
+fn multiply_place(
+    (right, from): (PanelsView, usize),
+    (left, depth): (&[f32], usize),
+    rows: usize,
+    accumulate: bool,
+    (out, stride): (&mut [f32], usize),
+) {
+    let left = &left[..rows * depth];
+    let finish = Finish::default();
+    fast(Block { left, left_stride: depth, rows, right, from, depth, accumulate, finish, out, stride });
 }
 
 /// Values of one place's matrix, and room after it: places whole pages apart would compete for the same lines of a
@@ -189,31 +234,52 @@ fn apart(values: usize) -> usize {
     values.next_multiple_of(LANES) | LANES
 }
 
-fn transform_weight<const M: usize, const N: usize>(shape: &ConvShape, weight: &[f32]) -> Vec<Panels> {
-    let &ConvShape { from, to, .. } = shape;
-    let mut places: Vec<Panels> = (0..N * N).map(|_| Panels::zeros(from, to)).collect();
-    // For each panel, that panel of every place.
-    let mut panels: Vec<Vec<&mut [Line]>> =
-        (0..to.div_ceil(LANES)).map(|_| Vec::with_capacity(N * N)).collect();
-    for place in &mut places {
-        panels.iter_mut().zip(place.panels_mut()).for_each(|(panel, part)| panel.push(part));
-    }
-    panels.into_par_iter().enumerate().for_each(|(panel, places)| {
-        let channels = panel * LANES..to.min((panel + 1) * LANES);
-        fast(TransformTaps::<M, N> {
-            weight: &weight[channels.start * from * 9..channels.end * from * 9],
-            from,
-            places,
-        });
-    });
-    places
+/// Lines of a place's weights, and one more for the same reason.
+fn place_lines(panels: usize, channels: usize) -> usize {
+    (panels * channels) | 1
 }
 
-/// The taps of up to [`LANES`] output channels.
-struct TransformTaps<'a, 'b, const M: usize, const N: usize> {
-    /// `[to, from, 3, 3]`
-    weight: &'a [f32],
+/// Taps `[to, from, 3, 3]` as `[panel][from][tap]`.
+fn tap_lines(shape: &ConvShape, weight: &[f32]) -> Vec<Line> {
+    let &ConvShape { from, to, .. } = shape;
+    let mut lines = vec![Line([0.0; LANES]); to.div_ceil(LANES) * from * 9];
+    let panels = lines.par_chunks_mut((from * 9).max(1)).zip(weight.par_chunks((LANES * from * 9).max(1)));
+    panels.for_each(|(lines, weight)| {
+        for (lane, channel) in weight.chunks(from * 9).enumerate() {
+            lines.iter_mut().zip(channel).for_each(|(line, &tap)| line.0[lane] = tap);
+        }
+    });
+    lines
+}
+
+/// Some of the `from` channels of taps, `[panel][from][tap]`, transformed: `[place][panel][channel]`.
+fn transform_taps<const M: usize, const N: usize>(
+    taps: &[Line],
     from: usize,
+    channels: Range<usize>,
+    out: &mut [Line],
+) {
+    let (panels, depth) = (taps.len() / (from * 9), channels.len());
+    let parts = depth.div_ceil(TAPS);
+    // For each part of a panel, that part of every place.
+    let mut tasks: Vec<Vec<&mut [Line]>> = (0..panels * parts).map(|_| Vec::with_capacity(N * N)).collect();
+    for place in out.chunks_mut(place_lines(panels, depth)) {
+        let part = place[..panels * depth].chunks_mut(depth).flat_map(|panel| panel.chunks_mut(TAPS));
+        tasks.iter_mut().zip(part).for_each(|(task, part)| task.push(part));
+    }
+    tasks.into_par_iter().enumerate().for_each(|(index, places)| {
+        let (panel, part) = (index / parts, index % parts);
+        let first = panel * from + channels.start + part * TAPS;
+        let taps = &taps[first * 9..][..places[0].len() * 9];
+        fast(TransformTaps::<M, N> { taps, places });
+    });
+}
+
+/// The taps of some input channels and [`LANES`] output channels.
+struct TransformTaps<'a, 'b, const M: usize, const N: usize> {
+    /// `[channel][tap]`
+    taps: &'a [Line],
+    /// `[place][channel]`
     places: Vec<&'b mut [Line]>,
 }
 
@@ -221,14 +287,11 @@ impl<const M: usize, const N: usize> Work for TransformTaps<'_, '_, M, N> {
     #[inline(always)]
     fn run<S: Simd>(mut self) {
         let mut room = Room::<3, N>::new();
-        for c in 0..self.from {
-            for (lane, weight) in self.weight.chunks_exact(self.from * 9).enumerate() {
-                let taps = room.x.as_flattened_mut().iter_mut().zip(&weight[c * 9..][..9]);
-                taps.for_each(|(lanes, &tap)| lanes[lane] = tap);
-            }
+        for (channel, taps) in self.taps.chunks_exact(9).enumerate() {
+            room.x.as_flattened_mut().iter_mut().zip(taps).for_each(|(lanes, tap)| *lanes = tap.0);
             room.transform::<S>(&Tile::<M, N>::TAPS);
             for (place, lanes) in self.places.iter_mut().zip(room.y.as_flattened()) {
-                place[c] = Line(*lanes);
+                place[channel] = Line(*lanes);
             }
         }
     }
@@ -323,6 +386,46 @@ impl<const M: usize, const N: usize> Work for CollectTiles<'_, '_, M, N> {
                     write(&mut pixel[channel..], &out, width);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_that_are_transformed_in_use_give_the_same_bits() {
+        for (from, to, dilation) in [(70, 37, 1), (1030, 16, 1), (33, 100, 2)] {
+            let (padding, padding_after) = (dilation, dilation);
+            let shape = ConvShape {
+                batch: 1,
+                from,
+                to,
+                height: 13,
+                width: 11,
+                kernel: 3,
+                stride: 1,
+                dilation,
+                padding,
+                padding_after,
+                groups: 1,
+            };
+            let values = |len: usize, step: usize| -> Vec<f32> {
+                (0..len).map(|i| ((i * step) % 1013) as f32 / 1013.0 - 0.5).collect()
+            };
+            let (input, weight) = (values(shape.input_len(), 331), values(shape.weight_len(), 577));
+            let run = |cached, streamed| {
+                let conv = Winograd::keeping(&shape, &weight, cached, streamed);
+                assert_eq!(matches!(conv.weights, Weights::Places(_)), cached > 0);
+                let mut out = vec![0.0; shape.output_len()];
+                conv.run(&shape, &input, Finish::default(), &mut out, to);
+                out
+            };
+            let kept = run(usize::MAX, 0);
+            assert!(kept.iter().any(|value| value.abs() > 0.1));
+            assert_eq!(run(0, usize::MAX), kept, "all panels at a time");
+            assert_eq!(run(0, 0), kept, "two panels at a time");
         }
     }
 }

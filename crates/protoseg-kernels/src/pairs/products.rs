@@ -29,7 +29,7 @@ pub fn add_products(terms: &[(&[f32], usize)], depth: usize, right: &Panels, out
                 left: &left[first * depth..][..rows * depth],
                 left_stride: depth,
                 rows,
-                right,
+                right: right.view(),
                 from,
                 depth,
                 accumulate: true,
