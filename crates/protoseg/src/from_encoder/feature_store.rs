@@ -112,7 +112,7 @@ fn extractor(model: &Model) -> String {
     let mut hash = blake3::Hasher::new();
     hash.update(&serde_json::to_vec(model.preprocess()).expect("preprocessing is plain data"));
     hash.update(&serde_json::to_vec(model.config()).expect("a network's description is plain data"));
-    for_each(model.network(), |name, values| {
+    for_each(&*model.whole_network(), |name, values| {
         if name.starts_with("encoder.") || name.starts_with("decoder.") {
             hash.update(name.as_bytes());
             hash.update(values.bytes());

@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    ops::Deref,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -35,12 +36,17 @@ impl Programs {
     }
 
     /// The program for a part of the network, or none if it has a layer without a kernel.
-    pub fn get(&self, network: &Network, section: &Section, input: [usize; 3]) -> Option<Arc<Extractor>> {
+    pub fn get<N: Deref<Target = Network>>(
+        &self,
+        network: impl FnOnce() -> N,
+        section: &Section,
+        input: [usize; 3],
+    ) -> Option<Arc<Extractor>> {
         if let Some(program) = self.find(section, input) {
             return program;
         }
         // Not while the list is locked: packing weights shares its loops with other threads, which may want a program.
-        let program = Extractor::of(network, section, input, self.precision).ok().map(Arc::new);
+        let program = Extractor::of(&network(), section, input, self.precision).ok().map(Arc::new);
         // Another thread may have made the same meanwhile.
         if let Some(program) = self.find(section, input) {
             return program;

@@ -49,8 +49,9 @@ impl<'a> Vision<'a> {
 
     fn run(&self, section: &Section, input: Tensor<4>) -> Vec<Tensor<4>> {
         let [_, channels, height, width] = input.dims();
-        let program =
-            self.programs.and_then(|programs| programs.get(self.network, section, [height, width, channels]));
+        let program = self
+            .programs
+            .and_then(|programs| programs.get(|| self.network, section, [height, width, channels]));
         match program {
             None => self.network.run_section(section, input),
             Some(program) if input.device().is_autodiff() => {

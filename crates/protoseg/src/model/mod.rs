@@ -7,7 +7,7 @@ mod manifest;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use burn::tensor::{Device, Tensor, TensorData};
@@ -24,8 +24,8 @@ use crate::{
     method::{Method, Usage, Vision, capl::Capl},
     network::{Network, Section},
     weights::{
-        Rename, TensorFile, WeightsError, assign, collect, for_each, import_few_shot, import_gfsseg,
-        serialize, shapes, write_safetensors,
+        Checkpoint, Rename, TensorFile, WeightsError, assign, collect, for_each, import_few_shot,
+        import_gfsseg, serialize, shapes, write_safetensors,
     },
 };
 
@@ -38,12 +38,36 @@ pub struct Model {
 #[derive(Debug)]
 struct Shared {
     manifest: Manifest,
+    /// Of a file, weights are read when they are first used: most are used by programs alone, which pack them.
     network: Arc<Network>,
+    source: Option<Source>,
     device: Device,
     /// Parts of the network as they are used on the CPU.
     programs: Programs,
     /// Where features of a data set's images are kept, if they are.
     store: Option<Arc<FeatureStore>>,
+}
+
+/// The file that a model's weights are in.
+#[derive(Clone)]
+struct Source {
+    checkpoint: Checkpoint,
+    /// All weights, as they were read and checked, until a program is made of them.
+    read: Arc<Mutex<Option<Arc<Network>>>>,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("path", &self.checkpoint.file.path).finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// What was read, if it is still there; with `keep` it stays.
+    fn read(&self, keep: bool) -> Option<Arc<Network>> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if keep { read.clone() } else { read.take() }
+    }
 }
 
 /// What the names of the encoder's tensors begin with.
@@ -131,16 +155,21 @@ pub enum ModelError {
 impl Model {
     /// A model of these parts.
     pub fn new(manifest: Manifest, network: Network, device: &Device) -> Self {
-        let (network, device, programs) = (Arc::new(network), device.clone(), Programs::default());
-        Self { shared: Arc::new(Shared { manifest, network, device, programs, store: None }) }
+        Self::of_parts(manifest, Arc::new(network), None, device)
+    }
+
+    fn of_parts(manifest: Manifest, network: Arc<Network>, source: Option<Source>, device: &Device) -> Self {
+        let (device, programs) = (device.clone(), Programs::default());
+        Self { shared: Arc::new(Shared { manifest, network, source, device, programs, store: None }) }
     }
 
     /// The same weights, nothing of them computed yet, with some parts changed.
     fn changed(&self, change: impl FnOnce(&mut Shared)) -> Self {
-        let Shared { manifest, network, device, programs, store } = self.shared.as_ref();
+        let Shared { manifest, network, source, device, programs, store } = self.shared.as_ref();
         let mut shared = Shared {
             manifest: manifest.clone(),
             network: Arc::clone(network),
+            source: source.clone(),
             device: device.clone(),
             programs: Programs::new(programs.precision()),
             store: store.clone(),
@@ -183,14 +212,25 @@ impl Model {
 
     /// Reads a model file, for use on a device.
     pub fn load_on(path: impl AsRef<Path>, device: &Device) -> Result<Self, ModelError> {
-        Self::of_file(&TensorFile::open(path.as_ref())?, device)
+        let file = TensorFile::open(path.as_ref())?;
+        let (manifest, network) = Self::read_file(&file, device)?;
+        let checkpoint = Checkpoint::new(file, &network);
+        let later = Arc::new(checkpoint.assign_later(network.clone()));
+        let source = Source { checkpoint, read: Arc::new(Mutex::new(Some(Arc::new(network)))) };
+        Ok(Self::of_parts(manifest, later, Some(source), device))
     }
 
+    /// A model whose weights stay in memory.
     fn of_file(file: &TensorFile, device: &Device) -> Result<Self, ModelError> {
+        let (manifest, network) = Self::read_file(file, device)?;
+        Ok(Self::new(manifest, network, device))
+    }
+
+    fn read_file(file: &TensorFile, device: &Device) -> Result<(Manifest, Network), ModelError> {
         let manifest = Self::manifest_of(file)?;
         let network = manifest.network.init(&manifest.method, device)?;
         let network = assign(network, file, |name| Rename::To(name.to_string()))?;
-        Ok(Self::new(manifest, network, device))
+        Ok((manifest, network))
     }
 
     /// Whether a file of tensors is a model.
@@ -266,20 +306,20 @@ impl Model {
 
     /// Writes the model file: whole or not at all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
-        self.write(path.as_ref(), collect(self.network()))
+        self.write(path.as_ref(), collect(&*self.whole_network()))
     }
 
     /// The same with 16 bits per weight: half the size. What is read again differs in the fourth digit, and so does its
     /// fingerprint.
     pub fn save_half(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
         let half = |(name, values): (String, TensorData)| (name, values.convert::<half::f16>());
-        self.write(path.as_ref(), collect(self.network()).into_iter().map(half).collect())
+        self.write(path.as_ref(), collect(&*self.whole_network()).into_iter().map(half).collect())
     }
 
     /// What the model has beside the encoder of the model in the box, with 16 bits per weight: a small file that
     /// [`Model::builtin`]'s encoder completes.
     pub fn save_beside_builtin(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
-        let own = collect(self.network()).into_iter().filter(|(name, _)| !name.starts_with(ENCODER));
+        let own = collect(&*self.whole_network()).into_iter().filter(|(name, _)| !name.starts_with(ENCODER));
         let half = |(name, values): (String, TensorData)| (name, values.convert::<half::f16>());
         self.write(path.as_ref(), own.map(half).collect())
     }
@@ -296,7 +336,7 @@ impl Model {
     /// The bytes of the model file, to send the model elsewhere ([`Self::from_bytes`]).
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
         let failed = |source| WeightsError::Write { path: "the model".into(), source };
-        Ok(serialize(collect(self.network()), self.metadata()).map_err(failed)?)
+        Ok(serialize(collect(&*self.whole_network()), self.metadata()).map_err(failed)?)
     }
 
     /// The model of a file that is in memory, for use on a device.
@@ -361,6 +401,32 @@ impl Model {
         &self.shared.network
     }
 
+    /// The same network for whoever uses all of it once and then lets go of it. Weights of a file are read again for it
+    /// if they are not in memory any more.
+    pub(crate) fn whole_network(&self) -> Arc<Network> {
+        self.whole(true)
+    }
+
+    /// The same for a program. Afterwards, weights of a file stay in memory only where a method uses them; or all of them
+    /// if images keep their shape on the canvas, since every shape takes a program.
+    fn network_for_program(&self) -> Arc<Network> {
+        self.whole(self.preprocess().fit == Fit::Tight)
+    }
+
+    fn whole(&self, keep: bool) -> Arc<Network> {
+        let Some(source) = &self.shared.source else { return Arc::clone(&self.shared.network) };
+        let later = || Arc::new(source.checkpoint.assign_later(self.network().clone()));
+        source.read(keep).unwrap_or_else(later)
+    }
+
+    /// The network for whoever uses all of it again and again: its weights are in memory once.
+    fn lasting_network(&self) -> &Network {
+        if let Some(source) = &self.shared.source {
+            drop(source.read(false));
+        }
+        self.network()
+    }
+
     /// Where the weights are.
     pub fn device(&self) -> &Device {
         &self.shared.device
@@ -400,7 +466,7 @@ impl Model {
         let is_own = fit == Fit::Tight || [height, width] == [size, size];
         match is_own.then(|| self.extractor([height, width])).flatten() {
             Some(extractor) => extractor.features(canvas),
-            None => self.network().features(canvas),
+            None => self.lasting_network().features(canvas),
         }
     }
 
@@ -409,22 +475,26 @@ impl Model {
     pub(crate) fn stage_extractor(&self, image: [usize; 4]) -> Option<Arc<Extractor>> {
         let [1, channels, height, width] = image else { return None };
         let section = self.network().joined_stages().filter(|_| is_cpu(self.device()))?;
-        self.shared.programs.get(self.network(), &section, [height, width, channels])
+        self.program(&section, [height, width, channels])
     }
 
     /// The extractor for images of `[height, width]`, as it is used on the CPU. There is none on other devices, or if the
     /// network has a layer without a kernel: images then go through Burn's modules.
     pub fn extractor(&self, [height, width]: [usize; 2]) -> Option<Arc<Extractor>> {
-        let program = || self.shared.programs.get(self.network(), &Section::Features, [height, width, 3]);
-        is_cpu(self.device()).then(program).flatten()
+        is_cpu(self.device()).then(|| self.program(&Section::Features, [height, width, 3])).flatten()
+    }
+
+    fn program(&self, section: &Section, input: [usize; 3]) -> Option<Arc<Extractor>> {
+        self.shared.programs.get(|| self.network_for_program(), section, input)
     }
 
     /// The network as methods look through it, by programs on the CPU.
     pub fn vision(&self) -> Vision<'_> {
+        let network = self.lasting_network();
         if is_cpu(self.device()) {
-            Vision::fixed(self.network(), &self.shared.programs)
+            Vision::fixed(network, &self.shared.programs)
         } else {
-            Vision::new(self.network())
+            Vision::new(network)
         }
     }
 
@@ -451,7 +521,7 @@ impl Model {
         let mut hash = blake3::Hasher::new();
         let preprocess = serde_json::to_vec(self.preprocess()).expect("preprocessing is plain data");
         hash.update(&preprocess);
-        for_each(self.network(), |name, values| {
+        for_each(&*self.whole_network(), |name, values| {
             hash.update(name.as_bytes());
             hash.update(format!("{:?}", values.shape()).as_bytes());
             hash.update(values.bytes());

@@ -1,10 +1,10 @@
 //! From a file's tensors to a module's parameters.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId},
-    tensor::{Tensor, TensorData},
+    tensor::{Device, Tensor, TensorData},
 };
 
 use super::{TensorFile, WeightsError, error::Mismatch};
@@ -46,6 +46,30 @@ pub fn assign<M: Module>(
     match loader.error {
         Some(error) => Err(error),
         None => Ok(module),
+    }
+}
+
+/// A file whose tensors [`assign`] gave to a module, to be read again.
+#[derive(Clone)]
+pub(crate) struct Checkpoint {
+    pub file: Arc<TensorFile>,
+    /// Sums of the values that were read, by name.
+    sums: Arc<BTreeMap<String, u32>>,
+}
+
+impl Checkpoint {
+    /// `module` has just been read from `file`, names and all.
+    pub fn new<M: Module>(file: TensorFile, module: &M) -> Self {
+        let mut sums = BTreeMap::new();
+        for_each(module, |name, values| {
+            sums.insert(name, crc32fast::hash(values.as_bytes()));
+        });
+        Self { file: Arc::new(file), sums: Arc::new(sums) }
+    }
+
+    /// `module` with parameters that are read when they are first used.
+    pub fn assign_later<M: Module>(&self, module: M) -> M {
+        module.map(&mut Later { checkpoint: self.clone(), path: Path::default() })
     }
 }
 
@@ -240,5 +264,30 @@ impl ModuleMapper for Loader<'_> {
                 param
             }
         }
+    }
+}
+
+struct Later {
+    checkpoint: Checkpoint,
+    path: Path,
+}
+
+impl ModuleMapper for Later {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, name: &str, container: &str) {
+        self.path.exit(name, container);
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let name = self.path.name();
+        let Some(&sum) = self.checkpoint.sums.get(&name) else { return param };
+        let file = Arc::clone(&self.checkpoint.file);
+        let (shape, device) = (param.lazy_shape(), param.lazy_device());
+        let of = shape.clone();
+        let read = move |device: &Device, _| Tensor::from_data(file.read_again(&name, of, sum), device);
+        Param::uninitialized(param.id, read, device, false, shape)
     }
 }
