@@ -157,7 +157,7 @@ impl Lowering {
                 return Err(NoKernel::new(&step.name, "a shortcut after a pyramid"));
             }
             Some(pyramid) => {
-                let (own, spread) = self.pyramid(step, pyramid, &shape, &folded);
+                let (own, spread) = self.pyramid(step, pyramid, &shape, folded);
                 self.conv(step, layer.input, (shape, own, layer.activation), Some(spread));
             }
         }
@@ -178,7 +178,7 @@ impl Lowering {
     }
 
     /// The pyramid's share of a convolution, computed where the pyramid is small; and the weights that are left.
-    fn pyramid(&mut self, step: &Step, pyramid: &Pyramid, own: &ConvShape, folded: &Folded) -> (Folded, Map) {
+    fn pyramid(&mut self, step: &Step, pyramid: &Pyramid, own: &ConvShape, folded: Folded) -> (Folded, Map) {
         let (from, to) = (own.from, own.to);
         let all = folded.weight.len() / (to * TAPS);
         let mut first = from;
@@ -199,7 +199,7 @@ impl Lowering {
         self.builder.step(&pyramid.name, Work::Spread(spread), &maps, share, 0);
         let own = folded.weight.chunks_exact(all * TAPS);
         let weight = own.flat_map(|filter| &filter[..from * TAPS]).copied().collect();
-        (Folded { weight, bias: folded.bias.clone() }, share)
+        (Folded { weight, bias: folded.bias }, share)
     }
 
     /// The map that a node is written to, and its first channel there.

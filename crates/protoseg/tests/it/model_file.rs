@@ -43,6 +43,48 @@ fn a_model_read_back_predicts_the_same() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
+/// Features of a small picture on a canvas of this side, made by a program.
+fn features(model: &Model, size: usize) -> Vec<f32> {
+    let image = Image::new(41, 30, (0..41 * 30 * 3).map(|i| (i * 7 % 255) as u8).collect());
+    let model = model.with_canvas(size).unwrap();
+    assert!(model.extractor([size, size]).is_some(), "there is a kernel for every layer");
+    values(model.features(&image))
+}
+
+#[test]
+fn weights_of_a_file_are_read_again_for_another_canvas() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    model().save(&path).unwrap();
+    let kept = Model::from_bytes(fs::read(&path).unwrap(), &protoseg::device::cpu()).unwrap();
+    let loaded = Model::load(&path).unwrap();
+    for size in [41, 57, 41] {
+        assert_eq!(features(&loaded, size), features(&kept, size), "{size}");
+    }
+    // All of it is still known, even if another file has taken the place of this one.
+    tiny_model(tiny_config(), model().classes().clone(), model().manifest().method.clone(), 42)
+        .save(&path)
+        .unwrap();
+    assert_eq!(features(&loaded, 65), features(&kept, 65));
+    assert_eq!(loaded.fingerprint(), kept.fingerprint());
+    assert_eq!(loaded.to_bytes().unwrap(), kept.to_bytes().unwrap());
+}
+
+#[test]
+#[should_panic(expected = "was written to while it was in use")]
+fn weights_are_never_taken_from_a_file_that_was_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    model().save(&path).unwrap();
+    let loaded = Model::load(&path).unwrap();
+    features(&loaded, 41);
+    let mut bytes = fs::read(&path).unwrap();
+    let end = bytes.len();
+    bytes[end / 2..].iter_mut().step_by(4).for_each(|byte| *byte ^= 1);
+    fs::write(&path, &bytes).unwrap();
+    features(&loaded, 57);
+}
+
 #[test]
 fn a_save_that_fails_leaves_the_old_file() {
     let folder = tempfile::tempdir().unwrap();
