@@ -11,7 +11,7 @@ use super::panels::{Block, Finish, LANES, Lanes, Line, PanelsView, as_lines, rea
 use crate::{
     ConvShape,
     scratch::Scratch,
-    simd::{Simd, Work, fast, prefetch},
+    simd::{Simd, Work, fast, prefetch, unrolled},
     winograd::{
         grid::{Corner, Grid, corners, place},
         tile::{Room, Tile},
@@ -69,7 +69,8 @@ impl Winograd {
             with_tile!(m, transform_taps(&taps, from, 0..from, &mut lines));
             Weights::Places(lines)
         } else {
-            let parts = panels.div_ceil((streamed / bytes(1)).max(1));
+            let panel = places * place_lines(1, from.min(CHANNELS)) * size_of::<Line>();
+            let parts = panels.div_ceil((streamed / panel).max(1));
             // Products take two panels at a time.
             Weights::Taps { lines: taps, panels: panels.div_ceil(parts).next_multiple_of(2).min(panels) }
         };
@@ -284,17 +285,46 @@ struct TransformTaps<'a, 'b, const M: usize, const N: usize> {
 }
 
 impl<const M: usize, const N: usize> Work for TransformTaps<'_, '_, M, N> {
+    /// As [`Room::transform`], but the values stay in registers between taps and places.
     #[inline(always)]
     fn run<S: Simd>(mut self) {
-        let mut room = Room::<3, N>::new();
-        for (channel, taps) in self.taps.chunks_exact(9).enumerate() {
-            room.x.as_flattened_mut().iter_mut().zip(taps).for_each(|(lanes, tap)| *lanes = tap.0);
-            room.transform::<S>(&Tile::<M, N>::TAPS);
-            for (place, lanes) in self.places.iter_mut().zip(room.y.as_flattened()) {
-                place[channel] = Line(*lanes);
-            }
+        let matrix = const { &Tile::<M, N>::TAPS };
+        let count = self.taps.len() / 9;
+        assert!(self.places.len() == N * N && self.places.iter().all(|place| place.len() == count));
+        let places: Vec<*mut Line> = self.places.iter_mut().map(|place| place.as_mut_ptr()).collect();
+        for (channel, taps) in self.taps.as_chunks::<9>().0.iter().enumerate() {
+            let mut taps_of = [S::splat(0.0); 9];
+            unrolled!(tap in 0..9, at most 12, { taps_of[tap] = S::load(&taps[tap].0) });
+            let [a, b, c, d, e, f, g, h, i] = taps_of;
+            unrolled!(row in 0..N, at most 12, {
+                let left = dot::<S>(&matrix[row], a, d, g);
+                let middle = dot::<S>(&matrix[row], b, e, h);
+                let right = dot::<S>(&matrix[row], c, f, i);
+                unrolled!(column in 0..N, at most 12, {
+                    // SAFETY: there are N x N places, each of as many lines as there are channels, and this is their only
+                    // borrower.
+                    let line = unsafe { &mut *places[row * N + column].add(channel) };
+                    S::store(dot::<S>(&matrix[column], left, middle, right), &mut line.0);
+                });
+            });
         }
     }
+}
+
+/// Three factors times three vectors. The factors are constants where this is inlined: those of zero cost nothing.
+#[inline(always)]
+fn dot<S: Simd>(factors: &[f32; 3], a: S::Vector, b: S::Vector, c: S::Vector) -> S::Vector {
+    let mut sum = S::splat(0.0);
+    if factors[0] != 0.0 {
+        sum = S::mul_add_all(S::splat(factors[0]), a, sum);
+    }
+    if factors[1] != 0.0 {
+        sum = S::mul_add_all(S::splat(factors[1]), b, sum);
+    }
+    if factors[2] != 0.0 {
+        sum = S::mul_add_all(S::splat(factors[2]), c, sum);
+    }
+    sum
 }
 
 /// Tiles of the channels from `start` on, transformed: `[place][tile][channel]`.
