@@ -423,9 +423,12 @@ impl<const M: usize, const N: usize> Work for CollectTiles<'_, '_, M, N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::pretend::TURN;
 
     #[test]
     fn weights_that_are_transformed_in_use_give_the_same_bits() {
+        // Other tests change what `fast` is.
+        let _turn = TURN.lock();
         for (from, to, dilation) in [(70, 37, 1), (1030, 16, 1), (33, 100, 2)] {
             let (padding, padding_after) = (dilation, dilation);
             let shape = ConvShape {
@@ -454,8 +457,8 @@ mod tests {
             };
             let kept = run(usize::MAX, 0);
             assert!(kept.iter().any(|value| value.abs() > 0.1));
-            assert_eq!(run(0, usize::MAX), kept, "all panels at a time");
-            assert_eq!(run(0, 0), kept, "two panels at a time");
+            assert!(run(0, usize::MAX) == kept, "all panels at a time");
+            assert!(run(0, 0) == kept, "two panels at a time");
         }
     }
 }
