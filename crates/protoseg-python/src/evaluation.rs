@@ -56,6 +56,12 @@ impl Request<'_> {
         if seeds.is_empty() {
             return Err(input("no seed is given"));
         }
+        if limit == Some(0) {
+            return Err(input("`limit` must be at least 1"));
+        }
+        if let Some(fold) = fold {
+            benchmark.fold(fold)?;
+        }
         let protocol: Protocol = protocol
             .parse()
             .map_err(|error: <Protocol as std::str::FromStr>::Err| input(error.to_string()))?;

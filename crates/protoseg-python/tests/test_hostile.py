@@ -184,6 +184,19 @@ CALLS: dict[str, tuple[Callable[[protoseg.Model], object], Any, str]] = {
         lambda m: protoseg.train("x", "scenes", settings={"seed": None}), protoseg.InputError, "settings"
     ),
     "seed too large": (lambda m: m.register_dataset(protoseg.Dataset("scenes"), seed=1 << 70), OverflowError, ""),
+    "no image to evaluate": (
+        lambda m: m.evaluate(protoseg.Dataset("scenes"), limit=0), protoseg.InputError, "at least 1"
+    ),
+    "no shots to evaluate": (
+        lambda m: m.evaluate(protoseg.Dataset("scenes"), shots=[]), protoseg.InputError, "at least 1"
+    ),
+    "shots beyond any": (
+        lambda m: m.evaluate(protoseg.Dataset("scenes"), shots=[1 << 60]), protoseg.DataError, "supports per class"
+    ),
+    "no seed": (lambda m: m.evaluate(protoseg.Dataset("scenes"), seeds=[]), protoseg.InputError, "no seed"),
+    "unknown fold": (
+        lambda m: m.evaluate(protoseg.Dataset("scenes"), fold=99), protoseg.DataError, "fold `99` does not exist"
+    ),
     "register finds nothing": (
         lambda m: m.find("a", ORDINARY, [(ORDINARY, ORDINARY[..., 0] == 0)]), protoseg.ModelError, "episodes"
     ),
