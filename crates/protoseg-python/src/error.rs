@@ -8,6 +8,7 @@ use protoseg::{
     config::ConfigError,
     data::{DataError, SupportSizeError},
     device::DeviceError,
+    episodes::EpisodesError,
     evaluate::EvaluateError,
     from_encoder::FromEncoderError,
     model::ModelError,
@@ -119,7 +120,7 @@ impl From<ModelError> for Failure {
             ModelError::NoManifest { .. } => {
                 Some("make a model with `protoseg new --encoder`, `protoseg import` or `protoseg.train`")
             }
-            ModelError::Episodic { .. } => Some("use `model.find`"),
+            ModelError::Episodic { .. } => Some("use `model.find`; `model.evaluate_episodes` evaluates it"),
             _ => None,
         };
         match error {
@@ -172,6 +173,23 @@ impl From<EvaluateError> for Failure {
             EvaluateError::Data(error) => error.into(),
             EvaluateError::Register(error) => error.into(),
             EvaluateError::Model(error) => error.into(),
+            error => {
+                let hint = match &error {
+                    EvaluateError::NotFed { .. } => Some("`model.evaluate_episodes` evaluates it"),
+                    _ => None,
+                };
+                Self(python::EvaluateError::new_err(with_hint(&error, hint)))
+            }
+        }
+    }
+}
+
+impl From<EpisodesError> for Failure {
+    fn from(error: EpisodesError) -> Self {
+        match error {
+            EpisodesError::Data(error) => error.into(),
+            EpisodesError::Model(error) => error.into(),
+            EpisodesError::Shots { .. } | EpisodesError::Runs { .. } => input(error.to_string()),
             error => Self(python::EvaluateError::new_err(error.to_string())),
         }
     }

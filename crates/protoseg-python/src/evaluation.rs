@@ -6,6 +6,7 @@ use protoseg::{
     ClassPack, Model,
     core::Protocol,
     data::Benchmark,
+    episodes::{EpisodePlan, EpisodeResults, EpisodeTest},
     evaluate::{self, LabelledResults, Results, SupportSource, evaluate, evaluate_labelled, evaluate_taught},
 };
 use pyo3::prelude::*;
@@ -17,17 +18,20 @@ use crate::{
     work::Steps,
 };
 
-/// What pickle makes an evaluation from again: a function, and its numbers as JSON, headline, titles, rows and Markdown.
-type Reduced<'py> = (Bound<'py, PyAny>, (String, String, Vec<String>, Vec<Vec<String>>, String));
+/// What pickle makes an evaluation from again: a function, and its numbers as JSON, headline, titles, rows, notes and
+/// Markdown.
+type Reduced<'py> = (Bound<'py, PyAny>, (String, String, Vec<String>, Vec<Vec<String>>, Vec<String>, String));
 
-/// What a model scored on a data set. Prints as a table; `results["rows"]` and the like are the numbers, as
-/// `protoseg eval --json` writes them.
+/// What a model scored on a data set. Prints as a table; `results["rows"]` and the like are the numbers, as `--json` of
+/// `protoseg eval` or `protoseg episodes` writes them.
 #[pyclass(frozen, module = "protoseg")]
 pub struct Evaluation {
     json: Value,
     headline: String,
     titles: Vec<String>,
     rows: Vec<Vec<String>>,
+    /// What makes the numbers say less than they seem to.
+    notes: Vec<String>,
     markdown: String,
 }
 
@@ -52,6 +56,12 @@ impl Request<'_> {
         if seeds.is_empty() {
             return Err(input("no seed is given"));
         }
+        if limit == Some(0) {
+            return Err(input("`limit` must be at least 1"));
+        }
+        if let Some(fold) = fold {
+            benchmark.fold(fold)?;
+        }
         let protocol: Protocol = protocol
             .parse()
             .map_err(|error: <Protocol as std::str::FromStr>::Err| input(error.to_string()))?;
@@ -64,13 +74,8 @@ impl Request<'_> {
             let pack = pack.as_deref();
             let results =
                 evaluate_labelled(&name, model, pack, (&usage, false), benchmark, limit, &progress, |_| ())?;
-            return Evaluation::new(
-                &results,
-                results.headline(),
-                LabelledResults::TITLES.map(str::to_string).to_vec(),
-                results.table(),
-                results.markdown(),
-            );
+            let table = (titles(&LabelledResults::TITLES), results.table());
+            return Evaluation::new(&results, results.headline(), table, Vec::new(), results.markdown());
         }
         let plan = evaluate::Evaluation {
             fold,
@@ -86,33 +91,51 @@ impl Request<'_> {
         };
         if !has_base {
             let results = evaluate_taught(&name, model, benchmark, &plan, &[], &progress)?;
-            let (titles, rows) = (results.titles(), results.table());
-            return Evaluation::new(&results, results.headline(), titles, rows, results.markdown());
+            let table = (results.titles(), results.table());
+            return Evaluation::new(&results, results.headline(), table, Vec::new(), results.markdown());
         }
         let start = Instant::now();
         let evaluated = evaluate(model, benchmark, &plan, &progress, |_| ())?;
         let results = Results::new(&name, model, benchmark, &plan, &evaluated, start.elapsed());
-        let titles = Results::TITLES.map(str::to_string).to_vec();
-        Evaluation::new(&results, results.headline(), titles, results.table(), results.markdown())
+        let table = (titles(&Results::TITLES), results.table());
+        Evaluation::new(&results, results.headline(), table, results.notes(), results.markdown())
     }
+}
+
+/// Asks a few-shot system the episodes of a plan.
+pub fn ask_episodes(
+    model: &Model,
+    name: &str,
+    plan: &EpisodePlan,
+    benchmark: &Benchmark,
+    steps: &Steps<'_>,
+) -> Result<Evaluation, Failure> {
+    let test = EpisodeTest::new(model, benchmark, plan)?;
+    let results = test.run(name, &|done, total| steps.done(done, total))?;
+    let table = (titles(&EpisodeResults::TITLES), results.table());
+    Evaluation::new(&results, results.headline(), table, results.notes.clone(), results.markdown())
+}
+
+fn titles(titles: &[&str]) -> Vec<String> {
+    titles.iter().map(|title| title.to_string()).collect()
 }
 
 impl Evaluation {
     fn new(
         results: &impl serde::Serialize,
         headline: String,
-        titles: Vec<String>,
-        rows: Vec<Vec<String>>,
+        (titles, rows): (Vec<String>, Vec<Vec<String>>),
+        notes: Vec<String>,
         markdown: String,
     ) -> Result<Self, Failure> {
         let json = serde_json::to_value(results).map_err(internal)?;
-        Ok(Self { json, headline, titles, rows, markdown })
+        Ok(Self { json, headline, titles, rows, notes, markdown })
     }
 }
 
 #[pymethods]
 impl Evaluation {
-    /// All numbers, as `protoseg eval --json` writes them.
+    /// All numbers, as `--json` of the command writes them.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.json)
     }
@@ -125,7 +148,7 @@ impl Evaluation {
         frame.call((&self.rows,), Some(&keywords))
     }
 
-    /// Headline and table as Markdown.
+    /// Headline, tables and notes as Markdown.
     fn to_markdown(&self) -> &str {
         &self.markdown
     }
@@ -135,7 +158,8 @@ impl Evaluation {
     }
 
     fn __str__(&self) -> String {
-        format!("{}\n{}", self.headline, table::text(&self.titles, &self.rows))
+        let notes: String = self.notes.iter().map(|note| format!("\nnote: {note}")).collect();
+        format!("{}\n{}{notes}", self.headline, table::text(&self.titles, &self.rows))
     }
 
     fn __repr__(&self) -> String {
@@ -143,14 +167,16 @@ impl Evaluation {
     }
 
     fn _repr_html_(&self) -> String {
-        format!("<p>{}</p>{}", table::escape(&self.headline), table::html(&self.titles, &self.rows))
+        let notes = self.notes.iter().map(|note| format!("<p>Note: {}</p>", table::escape(note)));
+        let (headline, table) = (table::escape(&self.headline), table::html(&self.titles, &self.rows));
+        format!("<p>{headline}</p>{table}{}", notes.collect::<String>())
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
-        let Self { json, headline, titles, rows, markdown } = slf.get();
+        let Self { json, headline, titles, rows, notes, markdown } = slf.get();
         let restore = slf.py().get_type::<Self>().getattr("_restore")?;
-        let plain = (json.to_string(), headline.clone(), titles.clone(), rows.clone(), markdown.clone());
-        Ok((restore, plain))
+        let (headline, titles, rows) = (headline.clone(), titles.clone(), rows.clone());
+        Ok((restore, (json.to_string(), headline, titles, rows, notes.clone(), markdown.clone())))
     }
 
     #[staticmethod]
@@ -159,9 +185,10 @@ impl Evaluation {
         headline: String,
         titles: Vec<String>,
         rows: Vec<Vec<String>>,
+        notes: Vec<String>,
         markdown: String,
     ) -> Result<Self, Failure> {
         let json = serde_json::from_str(json).map_err(|error| input(error.to_string()))?;
-        Ok(Self { json, headline, titles, rows, markdown })
+        Ok(Self { json, headline, titles, rows, notes, markdown })
     }
 }

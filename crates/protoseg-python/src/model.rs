@@ -7,8 +7,9 @@ use std::{
 
 use protoseg::{
     Precision, Segmenter,
-    core::{ClassRole, SupportDraw, count},
+    core::{ClassRole, EpisodeStyle, SupportDraw, count},
     device,
+    episodes::{EpisodePlan, EpisodeSource},
     register::{KnownClass, RegisterStage, Registration, Rest, SupportSet},
 };
 use pyo3::{
@@ -110,6 +111,15 @@ pub enum Tiles {
 impl Model {
     fn new(inner: protoseg::Model, origin: Origin, device: &str) -> Self {
         Self { inner, origin, device: device.to_string(), last: Mutex::new(None) }
+    }
+
+    /// What results call it.
+    fn name(&self) -> &'static str {
+        match self.origin {
+            Origin::Box => protoseg::Model::BUILTIN,
+            Origin::Demo => "the model of the demo",
+            Origin::Other => "a model",
+        }
     }
 
     /// A segmenter for this use, made once for many images.
@@ -486,11 +496,7 @@ impl Model {
     ) -> Result<Evaluation, Failure> {
         let plan = evaluation::Request {
             model: &self.inner,
-            name: match self.origin {
-                Origin::Box => protoseg::Model::BUILTIN.to_string(),
-                Origin::Demo => "the model of the demo".to_string(),
-                Origin::Other => "a model".to_string(),
-            },
+            name: self.name().to_string(),
             pack: pack.map(|pack| Arc::clone(&pack.get().inner)),
             fold,
             shots,
@@ -500,6 +506,41 @@ impl Model {
         };
         let dataset = dataset.get();
         work::run(py, progress.as_ref(), |steps| plan.run(dataset.benchmark(), steps))?
+    }
+
+    /// Asks a few-shot system episodes of a labelled data set, as `protoseg episodes` does, and returns its class mIoU
+    /// and FB-IoU.
+    ///
+    /// The episodes ask for the novel classes of `fold`, by default of the fold that the model was trained on. They are
+    /// drawn and scored in a published `style`: pfenet, hsnet or panet. `shots` are the numbers of supports per episode,
+    /// all on the same episodes. `episodes` per run, `runs`, the `seed` of the first run and `min_pixels`, the fewest
+    /// pixels of its class in an image, are by default the style's. `progress` is called with the episodes that are done,
+    /// and their number.
+    #[pyo3(signature = (dataset, *, fold = None, style = "pfenet", shots = vec![1, 5], episodes = None, runs = None, seed = None, min_pixels = None, progress = None))]
+    #[allow(clippy::too_many_arguments)] // keywords of Python
+    fn evaluate_episodes(
+        &self,
+        py: Python<'_>,
+        dataset: &Bound<'_, Dataset>,
+        fold: Option<usize>,
+        style: &str,
+        shots: Vec<usize>,
+        episodes: Option<usize>,
+        runs: Option<usize>,
+        seed: Option<u64>,
+        min_pixels: Option<u64>,
+        progress: Option<Py<PyAny>>,
+    ) -> Result<Evaluation, Failure> {
+        let style: EpisodeStyle = style
+            .parse()
+            .map_err(|error: <EpisodeStyle as std::str::FromStr>::Err| input(error.to_string()))?;
+        let fold = fold.or(self.inner.manifest().training.fold).unwrap_or(0);
+        let source = EpisodeSource::Drawn { episodes, runs, seed, min_pixels };
+        let plan = EpisodePlan { shots, source, ..EpisodePlan::published(fold, style) };
+        let dataset = dataset.get();
+        work::run(py, progress.as_ref(), |steps| {
+            evaluation::ask_episodes(&self.inner, self.name(), &plan, dataset.benchmark(), steps)
+        })?
     }
 
     fn __repr__(&self) -> String {

@@ -63,6 +63,23 @@ def pack(model: protoseg.Model, photos: list[Photo]) -> protoseg.ClassPack:
 
 
 @pytest.fixture(scope="session")
+def system_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A few-shot system that is hardly trained."""
+    settings = {
+        "task": "fs-seg", "method": "panet", "training.epochs": 1, "training.episodes": 2, "training.batch": 1,
+        "training.crop": 65, "network.encoder": "resnet10", "validation.on": "none",
+    }
+    trained = protoseg.train(tmp_path_factory.mktemp("system") / "run", "scenes", settings=settings)
+    assert trained.last is not None
+    return Path(os.fspath(trained.last))
+
+
+@pytest.fixture(scope="session")
+def system(system_file: Path) -> protoseg.Model:
+    return protoseg.Model.load(system_file)
+
+
+@pytest.fixture(scope="session")
 def labelled(scenes: protoseg.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve labelled images in a folder."""
     folder = tmp_path_factory.mktemp("labelled")

@@ -64,6 +64,18 @@ def test_the_command_and_python_agree(
     compare(command, model, photos, tmp_path)
 
 
+def test_the_binary_and_python_ask_the_same_episodes(
+    binary: str, system_file: Path, system: protoseg.Model, scenes: protoseg.Dataset
+) -> None:
+    flags = ["--style", "hsnet", "--shots", "1,2", "--episodes", 8, "--runs", 2, "--seed", 5, "--json"]
+    theirs = json.loads(answer(binary, "episodes", "--model", system_file, "--data", "scenes", *flags).stdout)
+    ours = system.evaluate_episodes(scenes, style="hsnet", shots=[1, 2], episodes=8, runs=2, seed=5).to_dict()
+    for result in (ours, theirs):
+        for name in ("model", "seconds", "peak_memory"):
+            del result[name]
+    assert ours == theirs
+
+
 def test_exit_codes_and_words_are_those_of_the_binary(binary: str, command: str, tmp_path: Path) -> None:
     for args, code in (
         (["--version"], 0),

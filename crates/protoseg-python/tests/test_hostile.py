@@ -48,14 +48,19 @@ IMAGES: dict[str, tuple[Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_images_that_are_none(model: protoseg.Model, name: str) -> None:
+def test_images_that_are_none(model: protoseg.Model, system: protoseg.Model, name: str) -> None:
     image, error, words = IMAGES[name]
+    support = (ORDINARY, np.ones((20, 30), bool))
     with pytest.raises(error, match=words or None):
         model.predict(image)
     with pytest.raises(error, match=words or None):
         list(model.predict_many([image]))
     with pytest.raises(error, match=words or None):
-        model.register("thing", [(image, np.ones((20, 30), bool))])
+        model.register("thing", [(image, support[1])])
+    with pytest.raises(error, match=words or None):
+        system.find("thing", image, [support])
+    with pytest.raises(error, match=words or None):
+        system.find("thing", ORDINARY, [(image, support[1])])
 
 
 MASKS: dict[str, tuple[Any, type[Exception], str]] = {
@@ -77,10 +82,60 @@ MASKS: dict[str, tuple[Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", MASKS)
-def test_masks_that_are_none(model: protoseg.Model, name: str) -> None:
+def test_masks_that_are_none(model: protoseg.Model, system: protoseg.Model, name: str) -> None:
     mask, error, words = MASKS[name]
     with pytest.raises(error, match=words or None):
         model.register("thing", [(ORDINARY, mask)])
+    with pytest.raises(error, match=words or None):
+        system.find("thing", ORDINARY, [(ORDINARY, mask)])
+
+
+EPISODES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "no shots": ({"shots": []}, protoseg.InputError, "numbers of shots from 1"),
+    "shots of 0": ({"shots": [0, 1]}, protoseg.InputError, "numbers of shots from 1"),
+    "shots beyond any": ({"shots": [1 << 40]}, protoseg.DataError, "supports per episode"),
+    "more shots than images": ({"shots": [5000]}, protoseg.DataError, "images of class"),
+    "negative shots": ({"shots": [-1]}, OverflowError, ""),
+    "text as shots": ({"shots": "15"}, TypeError, ""),
+    "NaN as shots": ({"shots": [float("nan")]}, TypeError, ""),
+    "no episodes": ({"episodes": 0}, protoseg.DataError, "episodes, got `0`"),
+    "episodes beyond any": ({"episodes": 1 << 60}, protoseg.DataError, "episodes, got"),
+    "half an episode": ({"episodes": 0.5}, TypeError, ""),
+    "no runs": ({"runs": 0}, protoseg.InputError, "1 to 1000 runs"),
+    "runs beyond any": ({"runs": 1 << 60}, protoseg.InputError, "1 to 1000 runs"),
+    "seed too large": ({"seed": 1 << 70}, OverflowError, ""),
+    "pixels beyond any": ({"min_pixels": (1 << 64) - 1}, protoseg.DataError, "images of class"),
+    "unknown style": ({"style": "asgnet"}, protoseg.InputError, "choose `pfenet`"),
+    "unknown fold": ({"fold": 99}, protoseg.DataError, "fold"),
+    "progress that is no function": ({"progress": 3, "episodes": 2}, TypeError, "callable"),
+}
+
+
+@pytest.mark.parametrize("name", EPISODES)
+def test_episodes_that_cannot_be(system: protoseg.Model, scenes: protoseg.Dataset, name: str) -> None:
+    keywords, error, words = EPISODES[name]
+    with pytest.raises(error, match=words or None):
+        system.evaluate_episodes(scenes, **keywords)
+
+
+def test_what_is_no_data_set_has_no_episodes(system: protoseg.Model, labelled: Path) -> None:
+    for dataset in (ORDINARY, "scenes", None):
+        with pytest.raises(TypeError):
+            system.evaluate_episodes(dataset)  # type: ignore[arg-type]
+    with pytest.raises(protoseg.EvaluateError, match="no split besides"):
+        system.evaluate_episodes(protoseg.Dataset(labelled))
+
+
+@pytest.mark.parametrize("data", [b"", b"\x89PNG\r\n\x1a\n", b"GIF89a" + b"\xff" * 40, bytes(range(256)) * 9])
+def test_bytes_that_are_no_picture(data: bytes) -> None:
+    with pytest.raises(protoseg.DataError, match="`cat`"):
+        protoseg.decode_image(data, "cat")
+
+
+def test_what_is_no_bytes_is_not_decoded() -> None:
+    for value in (ORDINARY, "text", None, 7):
+        with pytest.raises(TypeError):
+            protoseg.decode_image(value)  # type: ignore[arg-type]
 
 
 CALLS: dict[str, tuple[Callable[[protoseg.Model], object], Any, str]] = {
@@ -129,6 +184,19 @@ CALLS: dict[str, tuple[Callable[[protoseg.Model], object], Any, str]] = {
         lambda m: protoseg.train("x", "scenes", settings={"seed": None}), protoseg.InputError, "settings"
     ),
     "seed too large": (lambda m: m.register_dataset(protoseg.Dataset("scenes"), seed=1 << 70), OverflowError, ""),
+    "no image to evaluate": (
+        lambda m: m.evaluate(protoseg.Dataset("scenes"), limit=0), protoseg.InputError, "at least 1"
+    ),
+    "no shots to evaluate": (
+        lambda m: m.evaluate(protoseg.Dataset("scenes"), shots=[]), protoseg.InputError, "at least 1"
+    ),
+    "shots beyond any": (
+        lambda m: m.evaluate(protoseg.Dataset("scenes"), shots=[1 << 60]), protoseg.DataError, "supports per class"
+    ),
+    "no seed": (lambda m: m.evaluate(protoseg.Dataset("scenes"), seeds=[]), protoseg.InputError, "no seed"),
+    "unknown fold": (
+        lambda m: m.evaluate(protoseg.Dataset("scenes"), fold=99), protoseg.DataError, "fold `99` does not exist"
+    ),
     "register finds nothing": (
         lambda m: m.find("a", ORDINARY, [(ORDINARY, ORDINARY[..., 0] == 0)]), protoseg.ModelError, "episodes"
     ),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -39,6 +41,37 @@ def test_every_form_of_an_image_gives_the_same_answer(
     }
     for name, form in forms.items():
         assert np.array_equal(model.predict(form, pack), expected), name
+    for (name, form), prediction in zip(forms.items(), model.predict_many(forms.values(), pack)):
+        assert np.array_equal(prediction, expected), name
+
+
+COPIES = """
+import resource
+import numpy as np
+import protoseg
+
+def peak():
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+model = protoseg.Model()
+model.predict(np.zeros((600, 600, 3), np.uint8)).labels
+image = np.full((8000, 8000, 3), 7, np.uint8)
+before = peak()
+prediction = model.predict(image)
+print((peak() - before) / image.nbytes)
+first = prediction.labels, prediction.confidence, prediction.image
+before = peak()
+again = [(prediction.labels, prediction.confidence, prediction.image, np.asarray(prediction)) for _ in range(5)]
+print((peak() - before) / image.nbytes)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count memory in other units")
+def test_an_image_is_copied_once_in_and_its_answers_never() -> None:
+    done = subprocess.run([sys.executable, "-c", COPIES], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    copies_in, copies_out = map(float, done.stdout.split())
+    assert 0.9 < copies_in < 1.9 and copies_out < 0.1, (copies_in, copies_out)
 
 
 def test_files_are_decoded_as_the_library_does(photos: list[Photo], tmp_path: Path) -> None:

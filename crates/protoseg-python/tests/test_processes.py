@@ -76,6 +76,20 @@ def _sum(model: protoseg.Model, pack: protoseg.ClassPack, image: np.ndarray) -> 
     return int(np.asarray(model.predict(image, pack)).sum())
 
 
+def _score(system: protoseg.Model, scenes: protoseg.Dataset) -> float:
+    result = system.evaluate_episodes(scenes, shots=[1], episodes=4)
+    return float(result["rows"][0]["class_miou"]["mean"])
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_other_processes_are_asked_episodes(way: str, system: protoseg.Model, scenes: protoseg.Dataset) -> None:
+    expected = _score(system, scenes)
+    with multiprocessing.get_context(way).Pool(2) as pool:
+        job = pool.starmap_async(_score, [(system, scenes)] * 2)
+        assert job.get(timeout=120) == [expected] * 2
+
+
 @pytest.mark.parametrize("way", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_other_processes_predict(
@@ -104,6 +118,7 @@ except KeyboardInterrupt:
 """
 CALLS = {
     "evaluate": "model.evaluate(scenes, shots=[1], progress=told)",
+    "episodes": "protoseg.Model.load(sys.argv[1]).evaluate_episodes(scenes, episodes=100000, progress=told)",
     "register": "model.register({str(n): [(scenes[i].image, scenes[i].image[..., 0] > 90) for i in range(20)]"
     " for n in range(40)}, progress=told)",
     "register_dataset": "protoseg.Model().register_dataset(scenes, shots=40, progress=told)",
@@ -118,9 +133,10 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_ctrl_c_ends_long_calls(name: str) -> None:
+def test_ctrl_c_ends_long_calls(name: str, system_file: Path) -> None:
     code = INTERRUPTED.replace("{call}", CALLS[name])
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    arguments = [sys.executable, "-c", code, str(system_file)]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         assert process.stdout.readline() == "begun\n"

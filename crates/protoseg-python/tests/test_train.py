@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -111,21 +112,14 @@ def test_recipes_come_with_the_package(tmp_path: Path) -> None:
     assert stopped.step == 1
 
 
-def test_few_shot_systems_find_a_class(tmp_path: Path, model: protoseg.Model, photos: list[Photo]) -> None:
-    settings = {
-        "task": "fs-seg", "method": "panet", "training.epochs": 1, "training.episodes": 2, "training.batch": 1,
-        "training.crop": 65, "network.encoder": "resnet10", "validation.on": "none",
-    }
-    trained = protoseg.train(tmp_path / "run", "scenes", settings=settings)
-    assert trained.last is not None
-    system = protoseg.Model.load(trained.last)
+def test_few_shot_systems_find_a_class(system: protoseg.Model, photos: list[Photo]) -> None:
     assert system.is_few_shot and system.method.startswith("panet")
     supports = [(photo.image, photo.mask) for photo in photos[:2]]
     prediction = system.find("thing", photos[2].image, supports)
     assert prediction.classes == ["background", "thing"] and prediction.shape == photos[2].mask.shape
     again = system.find("thing", photos[2].path, [(photo.path, photo.mask_path) for photo in photos[:2]])
     assert np.array_equal(prediction, again)
-    with pytest.raises(protoseg.ModelError, match="model.find"):
+    with pytest.raises(protoseg.ModelError, match="model.find.*model.evaluate_episodes"):
         system.predict(photos[2].image)
     with pytest.raises(protoseg.ModelError, match="no foreground"):
         # One pixel of 512 is none of the network's 65.
@@ -133,3 +127,32 @@ def test_few_shot_systems_find_a_class(tmp_path: Path, model: protoseg.Model, ph
         mask = np.zeros(large.shape[:2], bool)
         mask[1, 1] = True
         system.find("thing", photos[2].image, [(large, mask)])
+
+
+def test_few_shot_systems_are_asked_episodes(
+    model: protoseg.Model, system: protoseg.Model, scenes: protoseg.Dataset
+) -> None:
+    told: list[tuple[int, int]] = []
+    result = system.evaluate_episodes(
+        scenes, style="panet", shots=[2, 1], episodes=6, runs=2, progress=lambda *step: told.append(step)
+    )
+    assert sorted(told) == [(done, 12) for done in range(13)]
+    assert result["schema"] == "protoseg.episode-results/1" and result["seeds"] == [1234, 1235]
+    assert [row["shots"] for row in result["rows"]] == [1, 2] and result["classes"] == scenes.folds[0]
+    lines = str(result).splitlines()
+    assert lines[1].split() == ["shots", "class", "mIoU", "FB-IoU"]
+    assert lines[4].startswith("note: 6 episodes per run; results of style `panet`")
+    assert "| 1-shot IoU" in result.to_markdown() and "Note: 6 episodes" in result._repr_html_()
+    again = pickle.loads(pickle.dumps(result))
+    assert (str(again), again._repr_html_()) == (str(result), result._repr_html_())
+    # The supports of fewer shots are the first of more.
+    assert system.evaluate_episodes(scenes, style="panet", shots=[1], episodes=6, runs=2)["rows"] == result["rows"][:1]
+    with pytest.raises(protoseg.ModelError, match="does not answer episodes"):
+        model.evaluate_episodes(scenes)
+
+    def refuse(done: int, total: int) -> None:
+        if done == 3:
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        system.evaluate_episodes(scenes, shots=[1], episodes=500, progress=refuse)

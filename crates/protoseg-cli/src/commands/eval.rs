@@ -60,6 +60,12 @@ pub fn run(args: &Eval) -> Result<()> {
         paths => paths.iter().map(|path| Some(path.as_path())).collect(),
     };
     // Everything impossible is refused before the first model is evaluated.
+    if args.limit == Some(0) {
+        bail!("`--limit` must be at least 1, got 0");
+    }
+    if let Some(fold) = args.fold {
+        benchmark.fold(fold)?;
+    }
     let mut jobs: Vec<Job> = Vec::new();
     for path in models {
         let training = match path {

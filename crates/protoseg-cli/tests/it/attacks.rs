@@ -288,6 +288,8 @@ fn absurd_numbers_are_refused() {
         "data supports scenes --fold 0 --shots 1000000000000 -o s.json",
         "expected 1 to 100000 supports per class",
     );
+    refused(&desk, "eval --data scenes --limit 0 -o out", "`--limit` must be at least 1, got 0");
+    refused(&desk, "eval --data scenes --fold 99 -o out", "fold `99` does not exist");
     // Polygons and categories of a small COCO file.
     fs::create_dir_all(desk.path("coco")).unwrap();
     write_image(desk.path("coco/a.png"), &Image::new(64, 64, vec![9; 3 * 64 * 64])).unwrap();

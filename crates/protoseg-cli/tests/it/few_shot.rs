@@ -169,7 +169,7 @@ fn impossible_episodes_are_refused() {
     assert!(error.contains("--min-pixels"), "{error}");
     assert!(desk.refused(&format!("{ASK} --style dcama")).contains("`dcama` is not a style of episodes"));
     assert!(desk.refused(&format!("{ASK} --episodes 0")).contains("expected 1 to 10000000 episodes"));
-    assert!(desk.refused(&format!("{ASK} --runs 0")).contains("at least 1 run"));
+    assert!(desk.refused(&format!("{ASK} --runs 0")).contains("1 to 1000 runs, got `0`"));
     let error = desk.refused("episodes --model generalized.safetensors --data scenes --episodes 2");
     assert!(error.contains("`capl` does not answer episodes") && error.contains("protoseg eval"), "{error}");
 

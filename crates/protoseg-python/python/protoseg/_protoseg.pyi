@@ -159,6 +159,22 @@ class Model:
     ) -> Evaluation:
         """Scores the model on a labelled data set, as `protoseg eval` does."""
 
+    def evaluate_episodes(
+        self,
+        dataset: Dataset,
+        *,
+        fold: int | None = None,
+        style: Literal["pfenet", "hsnet", "panet"] = "pfenet",
+        shots: Sequence[int] = ...,
+        episodes: int | None = None,
+        runs: int | None = None,
+        seed: int | None = None,
+        min_pixels: int | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Evaluation:
+        """Asks a few-shot system episodes of a labelled data set, as `protoseg episodes` does, and returns its class
+        mIoU and FB-IoU."""
+
     @classmethod
     def _restore(cls, kind: str, device: str, bytes: bytes) -> Model: ...
 
@@ -380,19 +396,19 @@ class Evaluation:
     """What a model scored on a data set. Prints as a table."""
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers, as `protoseg eval --json` writes them."""
+        """All numbers, as `--json` of the command writes them."""
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame of text, as it is printed."""
 
     def to_markdown(self) -> str:
-        """Headline and table as Markdown."""
+        """Headline, tables and notes as Markdown."""
 
     def __getitem__(self, key: str, /) -> Any: ...
     def _repr_html_(self) -> str: ...
     @staticmethod
     def _restore(
-        json: str, headline: str, titles: list[str], rows: list[list[str]], markdown: str
+        json: str, headline: str, titles: list[str], rows: list[list[str]], notes: list[str], markdown: str
     ) -> Evaluation: ...
 
 @final

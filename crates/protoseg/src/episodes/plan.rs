@@ -5,6 +5,9 @@ use protoseg_data::DataError;
 
 use crate::model::ModelError;
 
+/// The most runs of a test. Papers have five.
+pub(super) const MAX_RUNS: usize = 1000;
+
 /// Which episodes a model is asked, and how.
 #[derive(Clone, Debug)]
 pub struct EpisodePlan {
@@ -83,7 +86,10 @@ pub enum EpisodesError {
         /// What was asked for.
         got: Vec<usize>,
     },
-    /// No run was asked for.
-    #[error("expected at least 1 run, got `0`\nhint: ask for 1 or more")]
-    NoRuns,
+    /// No run was asked for, or too many.
+    #[error("expected 1 to {MAX_RUNS} runs, got `{got}`\nhint: ask for fewer, but at least 1")]
+    Runs {
+        /// What was asked for.
+        got: usize,
+    },
 }

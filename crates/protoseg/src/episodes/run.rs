@@ -11,7 +11,10 @@ use protoseg_core::{
 };
 use protoseg_data::{Benchmark, Dataset, Progress, draw_runs, resolve_episodes, scan};
 
-use super::{EpisodePlan, EpisodeResults, EpisodeSource, EpisodesError, cache::Cache, in_flight, results};
+use super::{
+    EpisodePlan, EpisodeResults, EpisodeSource, EpisodesError, cache::Cache, in_flight, plan::MAX_RUNS,
+    results,
+};
 use crate::{
     episode::{EncodedImage, FOREGROUND, answer, inside},
     model::Model,
@@ -206,11 +209,11 @@ fn draw(
         train: benchmark.train.clone(),
     })?;
     let first = seed.unwrap_or(style.seed());
-    let seeds: Vec<u64> =
-        (0..runs.unwrap_or(style.n_runs()) as u64).map(|run| first.wrapping_add(run)).collect();
-    if seeds.is_empty() {
-        return Err(EpisodesError::NoRuns);
+    let n_runs = runs.unwrap_or(style.n_runs());
+    if !(1..=MAX_RUNS).contains(&n_runs) {
+        return Err(EpisodesError::Runs { got: n_runs });
     }
+    let seeds: Vec<u64> = (0..n_runs as u64).map(|run| first.wrapping_add(run)).collect();
     let draw = EpisodeDraw {
         style,
         n_shots,
