@@ -686,7 +686,7 @@ describe("the page alone", { skip, concurrency: false }, () => {
 
   test("fits every window while photos are looked at", async () => {
     const mock = await startMock({ photos: 200, featureDelay: 2000 });
-    for (const [width, height] of [[1366, 768], [1280, 800], [900, 800], [844, 390], [390, 844]]) {
+    for (const [width, height] of [[1366, 768], [1280, 800], [900, 800], [844, 390], [740, 360], [568, 320], [390, 844]]) {
       const target = await visit(mock, { viewport: { width, height }, ...(width < 850 ? { hasTouch: true, isMobile: true } : {}) });
       await target.waitForSelector("#features progress:visible");
       await target.waitForSelector("#stage[data-place]");
@@ -703,6 +703,8 @@ describe("the page alone", { skip, concurrency: false }, () => {
       const [paint] = await boxes(".paint");
       for (const box of await boxes(".toolbar button, .toolbar input")) assert.ok(inside(box, paint), `${box.name} is outside of the photo's panel ${size}`);
       if (width === 1280 || width === 390) assert.ok(await target.locator(".modes >> text=Not this").isVisible(), `no words ${size}`);
+      const [stage] = await boxes(".stage-canvas");
+      if (height < 500) assert.ok(stage.height > 0.6 * height && stage.width > 0.6 * width, `the photo has ${stage.width} x ${stage.height} ${size}`);
       if (width === 390) {
         const low = await target.$$eval("button, select, input:not([type=checkbox])", (all) => all.filter((element) => element.offsetHeight > 0 && element.offsetHeight < 40).map((element) => element.outerHTML.slice(0, 100)));
         assert.deepEqual(low, []);
