@@ -77,3 +77,29 @@ impl Bodies {
             .map_err(|error| Failure::bad(format!("the body is not what is expected: {error}")))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_share_a_memory_and_one_that_finds_no_room_is_sent_away() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let bodies = Bodies { memory: Arc::new(Semaphore::new(4)), time: Duration::from_secs(30) };
+        let read = |bytes: usize, says_length: bool| {
+            let mut headers = HeaderMap::new();
+            if says_length {
+                headers.insert(header::CONTENT_LENGTH, bytes.into());
+            }
+            runtime.block_on(bodies.read(&headers, Body::from(vec![0; bytes]), 3 * KIB))
+        };
+        let status = |read: Answer<Held>| read.err().map(|failure| failure.status().as_u16());
+        let held = read(3 * KIB, true).ok().expect("there is room");
+        assert_eq!(status(read(2 * KIB, true)), Some(503), "no room");
+        assert_eq!(status(read(1, false)), Some(503), "it may become as large as is allowed");
+        assert_eq!(status(read(KIB, true)), None);
+        drop(held);
+        assert_eq!(status(read(1, false)), None, "there is room again");
+        assert_eq!(status(read(4 * KIB, true)), Some(413));
+    }
+}

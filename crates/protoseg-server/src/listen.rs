@@ -171,4 +171,32 @@ mod tests {
         drop(second);
         runtime.shutdown_background();
     }
+
+    #[test]
+    fn a_client_that_takes_nothing_of_its_answer_is_left() {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        // More than sockets hold.
+        let length = 64 << 20;
+        let router = Router::new().route("/", get(async move || vec![0u8; length]));
+        runtime.spawn(listen(listener, router, 1, Duration::from_millis(300), std::future::pending()));
+        let ask = || {
+            let mut stream = net::TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+            stream
+        };
+        let take = |mut stream: net::TcpStream| {
+            let mut all = Vec::new();
+            let _ = stream.read_to_end(&mut all);
+            all.len()
+        };
+        let idle = ask();
+        // There is one place only: this one is answered when the first was left.
+        assert!(take(ask()) > length);
+        assert!(take(idle) < length, "it was given up");
+        runtime.shutdown_background();
+    }
 }

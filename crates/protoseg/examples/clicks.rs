@@ -1,19 +1,25 @@
-//! How well a click finds a thing: IoU with the truth, on things of Scenes.
+//! How well a click finds a thing: IoU with the truth, on things of Scenes, or of photos with labels.
 //!
-//! usage: clicks [SCENES]. Run it with `cargo run --release --workspace --example clicks`.
+//! usage: clicks [SCENES [SEED]], or clicks FOLDER [PHOTOS]. The folder has a `test.txt`, whose lines name a photo and
+//! its labels. Run it with `cargo run --release --workspace --example clicks`.
 //!
 //! Clicks are at random places of a thing, or at the place farthest from its edge. After the first random click, four
 //! more are made where a person would: in the middle of the largest mistake.
 
 #![allow(clippy::print_stdout)]
 
-use std::{error::Error, time::Instant};
+use std::{
+    error::Error,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use protoseg::{
     Image, Model,
     core::IdMap,
-    data::reader::scenes::draw_scene,
-    rough::{Hint, clean_mask},
+    data::{mask::read_index_mask, reader::scenes::draw_scene},
+    read_image,
+    rough::{Hint, Parts},
 };
 
 /// Longer side of the pictures.
@@ -25,33 +31,43 @@ const RADIUS: usize = 3;
 /// Scenes of their own, which no model was trained on.
 const SEED: u64 = 40_961;
 const CLICKS: usize = 5;
+/// The label of what belongs to no class and to no background.
+const UNSURE: u16 = 255;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let scenes = std::env::args().nth(1).map_or(Ok(60), |count| count.parse::<u64>())?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     let model = Model::builtin();
     let (mut deepest, mut random) = (Vec::new(), vec![Vec::new(); CLICKS]);
-    let (mut seconds, mut count) = (0.0, 0);
-    for index in 0..scenes {
-        let (image, labels) = draw_scene(SEED, SIDE, SIDE * 3 / 4, index);
+    let (mut to_see, mut to_cut) = ([Duration::ZERO; 2], 0);
+    let cases = cases(&arguments)?;
+    let photos = cases.len() as u32;
+    for (index, case) in cases.into_iter().enumerate() {
+        let (image, labels) = case()?;
         let features = model.features(&image);
+        let start = Instant::now();
+        let parts = Parts::new(&image, &model, features);
+        to_see[0] += start.elapsed();
         let mut cut = |hints: &[Hint]| {
             let start = Instant::now();
-            let mask = clean_mask(&image, &model, features.clone(), hints);
-            seconds += start.elapsed().as_secs_f64();
-            count += 1;
+            let mask = parts.clean_mask(&model, hints);
+            to_see[1] += start.elapsed();
+            to_cut += 1;
             mask
         };
+        let is_sure: Vec<bool> = labels.data.iter().map(|&label| label != UNSURE).collect();
         for (number, truth) in things(&labels).iter().enumerate() {
             let mut hints = vec![Hint::Unknown; truth.len()];
             click(&mut hints, &image, middle(truth, image.width), Hint::Thing);
-            deepest.push(iou(&cut(&hints), truth));
+            deepest.push(iou(&cut(&hints), truth, &is_sure));
             let mut hints = vec![Hint::Unknown; truth.len()];
-            click(&mut hints, &image, any(truth, index * 16 + number as u64), Hint::Thing);
+            click(&mut hints, &image, any(truth, (index * 16 + number) as u64), Hint::Thing);
             for found in &mut random {
                 let mask = cut(&hints);
-                found.push(iou(&mask, truth));
-                let missed: Vec<bool> = mask.iter().zip(truth).map(|(is, should)| !is && *should).collect();
-                let wrong: Vec<bool> = mask.iter().zip(truth).map(|(is, should)| *is && !should).collect();
+                found.push(iou(&mask, truth, &is_sure));
+                let differs = |way: bool| -> Vec<bool> {
+                    (0..mask.len()).map(|at| is_sure[at] && mask[at] == way && truth[at] != way).collect()
+                };
+                let (missed, wrong) = (differs(false), differs(true));
                 let area = |mask: &[bool]| mask.iter().filter(|is| **is).count();
                 let (error, hint) =
                     if area(&missed) >= area(&wrong) { (missed, Hint::Thing) } else { (wrong, Hint::Rest) };
@@ -61,16 +77,42 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
+    let milliseconds = |time: Duration, count: u32| 1000.0 * time.as_secs_f64() / f64::from(count.max(1));
     println!(
-        "{} things in {scenes} scenes, {:.0} ms per cut",
+        "{} things in {photos} pictures, {:.0} ms per picture and {:.0} ms per cut",
         deepest.len(),
-        1000.0 * seconds / f64::from(count)
+        milliseconds(to_see[0], photos),
+        milliseconds(to_see[1], to_cut)
     );
     print("in the middle", &mut deepest);
     for (clicks, found) in random.iter_mut().enumerate() {
         print(&format!("at random, after click {}", clicks + 1), found);
     }
     Ok(())
+}
+
+/// A picture and its labels, read or drawn when it is its turn.
+type Case = Box<dyn FnOnce() -> Result<(Image, IdMap), Box<dyn Error>>>;
+
+fn cases(arguments: &[String]) -> Result<Vec<Case>, Box<dyn Error>> {
+    let number =
+        |place: usize, default: u64| arguments.get(place).map_or(Ok(default), |text| text.parse::<u64>());
+    let folder = arguments.first().map(Path::new).filter(|folder| folder.is_dir());
+    let Some(folder) = folder else {
+        let seed = number(1, SEED)?;
+        let draw = |index| -> Case { Box::new(move || Ok(draw_scene(seed, SIDE, SIDE * 3 / 4, index))) };
+        return Ok((0..number(0, 60)?).map(draw).collect());
+    };
+    let list = std::fs::read_to_string(folder.join("test.txt"))?;
+    let all: Vec<&str> = list.lines().collect();
+    // From everywhere in the list, which is sorted.
+    let wanted = usize::try_from(number(1, 100)?)?.clamp(1, all.len().max(1));
+    let read = |line: &str| -> Case {
+        let [image, labels] =
+            [0, 1].map(|place| folder.join(line.split_whitespace().nth(place).unwrap_or_default()));
+        Box::new(move || Ok((read_image(image)?, read_index_mask(&labels)?)))
+    };
+    Ok((0..wanted).filter_map(|at| all.get(at * all.len() / wanted)).map(|line| read(line)).collect())
 }
 
 fn print(name: &str, ious: &mut [f64]) {
@@ -82,7 +124,7 @@ fn print(name: &str, ious: &mut [f64]) {
 
 /// Connected parts of one class that are not too small.
 fn things(labels: &IdMap) -> Vec<Vec<bool>> {
-    let mut left: Vec<bool> = labels.data.iter().map(|&label| label != 0 && label != 255).collect();
+    let mut left: Vec<bool> = labels.data.iter().map(|&label| label != 0 && label != UNSURE).collect();
     let mut found = Vec::new();
     while let Some(start) = left.iter().position(|is| *is) {
         let (mut part, mut stack) = (vec![false; left.len()], vec![start]);
@@ -136,8 +178,9 @@ fn click(hints: &mut [Hint], image: &Image, at: usize, hint: Hint) {
     }
 }
 
-fn iou(a: &[bool], b: &[bool]) -> f64 {
-    let both = a.iter().zip(b).filter(|(a, b)| **a && **b).count();
-    let either = a.iter().zip(b).filter(|(a, b)| **a || **b).count();
-    both as f64 / either.max(1) as f64
+fn iou(a: &[bool], b: &[bool], is_sure: &[bool]) -> f64 {
+    let count = |counts: fn(bool, bool) -> bool| {
+        a.iter().zip(b).zip(is_sure).filter(|((a, b), is_sure)| **is_sure && counts(**a, **b)).count()
+    };
+    count(|a, b| a && b) as f64 / count(|a, b| a || b).max(1) as f64
 }

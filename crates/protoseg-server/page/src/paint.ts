@@ -84,7 +84,9 @@ export class PaintPanel {
     );
     this.stage.covered = () => {
       const box = this.stage.element.getBoundingClientRect();
-      return [head.getBoundingClientRect().bottom - box.top, box.bottom - this.foot.getBoundingClientRect().top];
+      // On a phone on its side the foot's parts are beside the stage, and it has no box of its own.
+      const foot = this.foot.getBoundingClientRect();
+      return [head.getBoundingClientRect().bottom - box.top, foot.height === 0 ? 0 : box.bottom - foot.top];
     };
     const settings = () => {
       toolChoices.set(state.tool);
@@ -138,7 +140,7 @@ export class PaintPanel {
           chip.style.setProperty("--class", item.color);
           return chip;
         }),
-      h("button", { type: "button", class: "chip add", onclick: () => this.focusNewClass() }, icon("plus"), words.classes.add),
+      h("button", { type: "button", class: "chip add", "aria-label": words.classes.add, onclick: () => this.focusNewClass() }, icon("plus"), words.classes.add),
     );
   }
 

@@ -3,11 +3,11 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
-use protoseg::{Image, Model, Segmenter, method::Seen, tensor::Tensor};
+use protoseg::{Image, Model, Segmenter, method::Seen, rough::Parts, tensor::Tensor};
 
 /// Photos whose whole features and pixels are kept: those that people paint on.
 const IN_HAND: usize = 4;
@@ -27,6 +27,18 @@ pub struct Hand {
     pub image: Arc<Image>,
     /// `[1, d, h, w]`
     pub features: Tensor<4>,
+    parts: Arc<OnceLock<Parts>>,
+}
+
+impl Hand {
+    pub fn new(image: Image, features: Tensor<4>) -> Self {
+        Self { image: Arc::new(image), features, parts: Arc::default() }
+    }
+
+    /// What magic clicks choose from: made at the first of them, which changes make one after the other.
+    pub fn parts(&self, model: &Model) -> &Parts {
+        self.parts.get_or_init(|| Parts::new(&self.image, model, self.features.clone()))
+    }
 }
 
 #[derive(Default)]
@@ -244,7 +256,7 @@ impl Features {
         }
         let image = read()?;
         let features = self.eye.model().features(&image);
-        let hand = Hand { image: Arc::new(image), features };
+        let hand = Hand::new(image, features);
         let mut all = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(other, _)| *other != id);
         all.push_front((id, hand.clone()));

@@ -18,7 +18,6 @@ use protoseg::{
     method::Usage,
     picture::thumbnail_size,
     register::RegisterError,
-    rough::clean_mask,
 };
 use rayon::prelude::*;
 use serde::Serialize;
@@ -192,7 +191,8 @@ impl Studio {
         let look = |(id, paint): &(u32, Arc<Paint>)| -> Option<(u32, Vec<(u8, Shot)>)> {
             let photo = self.photos.get(*id).ok()?;
             let image = self.photos.read(&photo).ok()?;
-            let hand = Hand { features: self.model.features(&image), image: Arc::new(image) };
+            let features = self.model.features(&image);
+            let hand = Hand::new(image, features);
             Some((*id, self.remember(&photo, &hand, paint, &classes)))
         };
         made.shots = all.par_iter().filter_map(look).collect();
@@ -437,7 +437,7 @@ impl Studio {
             Mode::Erase => UNPAINTED,
         };
         let hints = magic::hints(rough, paint.map(|paint| paint.pixels()).as_deref(), own);
-        Ok(clean_mask(&hand.image, &self.model, hand.features, &hints))
+        Ok(hand.parts(&self.model).clean_mask(&self.model, &hints))
     }
 
     /// Takes the last change back, or makes it again. Also says which photo it was on.

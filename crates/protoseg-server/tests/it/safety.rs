@@ -9,7 +9,10 @@ use std::{
 use protoseg::Model;
 use protoseg_server::{ServeOptions, Server, ServerError, ServerOptions, StudioOptions};
 
-use crate::client::{House, TOKEN, options, read_reply, scenes, write_photos};
+use crate::{
+    client::{House, TOKEN, options, read_reply, scenes, write_photos},
+    scripts::packed,
+};
 
 fn house() -> (tempfile::TempDir, House) {
     let folder = tempfile::tempdir().unwrap();
@@ -93,6 +96,37 @@ fn without_the_token_nothing_is_told() {
     assert_eq!(house.bare("GET", "/?token=wrong", &[("Host", &host)], b"").status, 401);
     let health = house.bare("GET", "/health", &[("Host", &host)], b"");
     assert_eq!((health.status, &health.json()["status"]), (200, &serde_json::json!("UP")));
+}
+
+#[test]
+fn without_the_token_a_server_of_packs_tells_nothing_either() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::serve(&ServeOptions::new(folder.path()));
+    let host = house.address.to_string();
+    let headers = [("Host", host.as_str()), ("Content-Type", "application/json")];
+    for path in [
+        "/",
+        "/docs",
+        "/openapi.json",
+        "/metrics",
+        "/api/v1/models",
+        "/api/v1/packs",
+        "/api/v1/packs/my/file",
+        "/api/functions",
+    ] {
+        assert_eq!(house.bare("GET", path, &headers, b"").status, 401, "{path}");
+    }
+    for path in [
+        "/api/v1/predict",
+        "/api/v1/packs/my/file",
+        "/api/v1/packs/my/classes/duck/supports",
+        "/setup",
+        "/predict",
+        "/webhook",
+        "/api/function_invocations",
+    ] {
+        assert_eq!(house.bare("POST", path, &headers, b"{}").status, 401, "{path}");
+    }
 }
 
 #[test]
@@ -244,6 +278,81 @@ fn a_bomb_of_another_format_is_not_unpacked_either() {
     }
     assert!(start.elapsed() < Duration::from_secs(10));
     assert_eq!(house.get("/api/photos").json()["total"], 1);
+}
+
+#[test]
+fn a_bomb_that_lies_in_the_folder_is_not_unpacked() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("bomb.png"), claimed(60_000, 60_000)).unwrap();
+    let start = Instant::now();
+    let house = House::studio(folder.path());
+    for path in ["/api/photos/1/image?side=64", "/api/photos/1/image"] {
+        assert_eq!(house.get(path).status, 422, "{path}");
+    }
+    while house.get("/api/photos").json()["photos"][0]["features"] != "failed" {
+        assert!(start.elapsed() < Duration::from_secs(30), "it is looked at");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_server_of_packs_unpacks_no_bomb() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::serve(&ServeOptions::new(folder.path()));
+    let bomb = claimed(60_000, 60_000);
+    let start = Instant::now();
+    assert_eq!(house.ask("POST", "/api/v1/predict", "image/png", &bomb).status, 422);
+    let small = protoseg::data::mask::encode_values_png(4, 4, &[255; 16]);
+    let supports = "/api/v1/packs/my/classes/duck/supports";
+    for (image, mask) in [(&bomb, &small), (&small, &bomb)] {
+        let body = serde_json::json!({ "image": packed(image), "mask": packed(mask), "name": "a.png" });
+        assert_eq!(house.post(supports, &body).status, 422);
+    }
+    let (host, token) = (house.address.to_string(), format!("Bearer {TOKEN}"));
+    let headers = [
+        ("Host", host.as_str()),
+        ("Authorization", &token),
+        ("Content-Type", "application/json"),
+        ("x-nuclio-function-name", "protoseg-detector"),
+    ];
+    let body = serde_json::json!({ "image": packed(&bomb) }).to_string();
+    assert_eq!(house.bare("POST", "/api/function_invocations", &headers, body.as_bytes()).status, 422);
+    assert!(start.elapsed() < Duration::from_secs(20));
+    assert_eq!(house.get("/api/v1/packs").json(), serde_json::json!([]));
+}
+
+#[test]
+fn a_server_of_packs_refuses_two_gigabytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::serve(&ServeOptions::new(folder.path()));
+    for (path, kind) in [
+        ("/api/v1/predict", "image/png"),
+        ("/api/v1/packs/my/file", "application/octet-stream"),
+        ("/api/v1/packs/my/classes/duck/supports", "application/json"),
+        ("/setup", "application/json"),
+        ("/predict", "application/json"),
+        ("/webhook", "application/json"),
+        ("/api/function_invocations", "application/json"),
+    ] {
+        let mut stream = house.connect();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: {kind}\r\n\
+             x-nuclio-function-name: protoseg-detector\r\nContent-Length: 2147483648\r\n\r\n",
+            house.address
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        assert_eq!(read_reply(&mut stream).status, 413, "{path}");
+    }
+}
+
+#[test]
+fn labels_of_too_many_photos_are_refused() {
+    let (_folder, house) = house();
+    let ask = |count: usize| {
+        let photos = vec!["1"; count].join(",");
+        house.get(&format!("/api/labels?side=64&photos={photos}")).status
+    };
+    assert_eq!((ask(64), ask(65)), (200, 400));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Superpixels: connected groups of about a hundred pixels of one colour (SLIC, Achanta et al. 2012). Edges of things lie
-//! on their borders, so a cut between groups is as good as one between pixels, and a hundred times cheaper.
+//! Superpixels: connected groups of about a hundred pixels of one colour (SLIC, Achanta et al. 2012). Edges of things
+//! lie on their borders, so a cut between groups is as good as one between pixels, and a hundred times cheaper.
 //!
 //! Ours, because it takes eighty lines, and what others offer works on pictures of other types.
 
@@ -15,6 +15,15 @@ pub struct Superpixels {
     /// Mean colour in Oklab, and mean place.
     pub colors: Vec<[f32; 3]>,
     pub places: Vec<[f32; 2]>,
+}
+
+/// Where two groups meet.
+#[derive(Clone, Copy, Debug)]
+pub struct Border {
+    /// The smaller number first.
+    pub between: [usize; 2],
+    /// In pixels.
+    pub length: u32,
 }
 
 /// Rounds of assignment. More change little.
@@ -75,8 +84,8 @@ impl Superpixels {
         Self { width, of, count, colors, places }
     }
 
-    /// Neighbours, with the length of the border between them.
-    pub fn borders(&self) -> Vec<(usize, usize, u32)> {
+    /// Where neighbours meet.
+    pub fn borders(&self) -> Vec<Border> {
         let mut pairs: Vec<(u32, u32)> = Vec::new();
         for (at, &group) in self.of.iter().enumerate() {
             let right = (at % self.width + 1 < self.width).then(|| self.of[at + 1]);
@@ -88,7 +97,7 @@ impl Superpixels {
         pairs.sort_unstable();
         pairs
             .chunk_by(|a, b| a == b)
-            .map(|run| (run[0].0 as usize, run[0].1 as usize, run.len() as u32))
+            .map(|run| Border { between: [run[0].0 as usize, run[0].1 as usize], length: run.len() as u32 })
             .collect()
     }
 
@@ -210,7 +219,9 @@ mod tests {
         assert!(mixed < 40, "{mixed} pixels are on the wrong side");
         let (again, count) = connect(&groups.of, 90, 70, 0);
         assert_eq!((count, again.len()), (groups.count, 6300), "every group is connected");
-        assert!(groups.borders().iter().all(|(a, b, length)| a < b && *length > 0));
+        assert!(
+            groups.borders().iter().all(|border| border.between[0] < border.between[1] && border.length > 0)
+        );
         assert_eq!(Superpixels::new(&Image::new(1, 1, vec![0; 3]), 10).count, 1);
     }
 }
