@@ -115,13 +115,12 @@ fn change(experiment: &mut Experiment, args: &cli::Experiment) -> Result<()> {
     Ok(experiment.check()?)
 }
 
-/// The files of the encoders that the experiment calls by name. Other files are looked at when they are read.
+/// The files of the encoders that the experiment calls by name, where none of this name is beside it.
 fn find_encoders(experiment: &mut Experiment, downloads: Downloads) -> Result<()> {
     let beside = experiment.path.parent().unwrap_or(Path::new(""));
     let models = experiment.declaration.models.values_mut();
     for encoder in models.filter_map(|model| model.new.as_mut()?.encoder.as_mut()) {
-        let is_name = encoder.to_str().is_some_and(|name| weights::by_name(name).is_ok());
-        if is_name && !beside.join(&*encoder).is_file() {
+        if !beside.join(&*encoder).is_file() {
             *encoder = weights::file("new.encoder", encoder, downloads)?;
         }
     }

@@ -310,7 +310,7 @@ fn flags_take_names_and_say_what_is_neither_name_nor_file() {
     assert!(plan.contains("to make"), "{plan}");
     desk.refused(
         &mut desk.command("experiment recipes/wrong.toml --data scenes --dry-run"),
-        &["recipes/resnet81"],
+        &["`new.encoder resnet81` is neither a file", "resnet101, "],
     );
     // A folder of this name does not win, but a file does.
     fs::create_dir(desk.path("resnet18")).unwrap();
