@@ -94,7 +94,7 @@ mod tests {
             runtime.block_on(bodies.read(&headers, Body::from(vec![0; bytes]), 3 * KIB))
         };
         let status = |read: Answer<Held>| read.err().map(|failure| failure.status().as_u16());
-        let held = read(3 * KIB, true).ok().expect("there is room");
+        let held = read(3 * KIB, true).expect("there is room");
         assert_eq!(status(read(2 * KIB, true)), Some(503), "no room");
         assert_eq!(status(read(1, false)), Some(503), "it may become as large as is allowed");
         assert_eq!(status(read(KIB, true)), None);
