@@ -46,12 +46,13 @@ def test_every_form_of_an_image_gives_the_same_answer(
 
 
 COPIES = """
-import resource
 import numpy as np
 import protoseg
 
 def peak():
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Of this program alone: getrusage also knows the peak of whoever started it.
+    status = open("/proc/self/status").read()
+    return 1024 * int(status.split("VmHWM:")[1].split()[0])
 
 model = protoseg.Model()
 model.predict(np.zeros((600, 600, 3), np.uint8)).labels
