@@ -72,7 +72,9 @@ def test_an_image_is_copied_once_in_and_its_answers_never() -> None:
     done = subprocess.run([sys.executable, "-c", COPIES], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     copies_in, copies_out = map(float, done.stdout.split())
-    assert 0.9 < copies_in < 1.9 and copies_out < 0.1, (copies_in, copies_out)
+    # One copy of the pixels, two thirds of that for the labels, 0.7 for what is needed meanwhile: 2.4. Another copy
+    # would be one more.
+    assert 0.9 < copies_in < 2.9 and copies_out < 0.1, (copies_in, copies_out)
 
 
 def test_files_are_decoded_as_the_library_does(photos: list[Photo], tmp_path: Path) -> None:
