@@ -94,7 +94,7 @@ impl Task<'_> {
                 None => filter(depthwise, &depthwise.shape, self.input, first, filtered),
             }
             let add = self.add.map(|add| &add[index * rows * row_len..][..out.len()]);
-            product(narrow, filtered, add, out);
+            product(narrow, filtered, add, out, narrow.shape.to);
         }
     }
 }
@@ -143,7 +143,7 @@ impl<'a> Wide<'a> {
                 Some(y) => {
                     let columns = shape.padding * shape.from..(shape.padding + shape.width) * shape.from;
                     let line = shape.width * self.widen.shape.from;
-                    product(self.widen, &input[y * line..][..line], None, &mut values[columns]);
+                    product(self.widen, &input[y * line..][..line], None, &mut values[columns], shape.from);
                 }
                 None => values.fill(0.0),
             }
@@ -179,8 +179,8 @@ fn filter(conv: &PackedConv, shape: &ConvShape, input: &[f32], first: usize, out
     fast(Band { shape, taps: depthwise.taps(), input, finish, first, out, stride: shape.to });
 }
 
-/// One thread's product.
-fn product(conv: &PackedConv, left: &[f32], add: Option<&[f32]>, out: &mut [f32]) {
+/// One thread's product. Rows of `out` and `add` are `stride` apart.
+pub(super) fn product(conv: &PackedConv, left: &[f32], add: Option<&[f32]>, out: &mut [f32], stride: usize) {
     let Kernel::Rows(right) = &conv.kernel else { unreachable!("it was a product when it was joined") };
     multiply_block(Block {
         left,
@@ -192,6 +192,6 @@ fn product(conv: &PackedConv, left: &[f32], add: Option<&[f32]>, out: &mut [f32]
         accumulate: false,
         finish: Finish { bias: Some(&conv.bias), add, activation: conv.activation },
         out,
-        stride: right.outer,
+        stride,
     });
 }

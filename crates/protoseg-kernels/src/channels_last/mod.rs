@@ -5,6 +5,7 @@
 //! weights, which are packed once. Batch-norm is in the weights and in the bias; bias, shortcut and activation are
 //! applied to sums in registers.
 
+mod attention;
 mod classes;
 mod depthwise;
 mod enlarge;
@@ -16,11 +17,13 @@ mod pool;
 mod stage_rows;
 mod stages;
 mod taps;
+mod token_layers;
 mod tokens;
 mod transpose;
 mod windows;
 mod winograd;
 
+pub use attention::{Attention, Rotations};
 pub use classes::{best_rows, unit_pixels};
 pub use enlarge::enlarge;
 pub use joined::JoinedConvs;
@@ -28,7 +31,8 @@ pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
 pub use pool::{MaxPool, average_pool, cells, max_pool};
 pub use stage_rows::StageRows;
 pub use stages::join_stages;
-pub use tokens::{Rotations, attention, gated, gelu, layer_norm};
+pub use token_layers::{Between, TokenLayers};
+pub use tokens::{LayerNorm, gated, gelu};
 pub use transpose::transpose;
 
 use crate::{Activation, ConvShape, Precision, winograd::grid::Grid};

@@ -84,31 +84,6 @@ impl Panels {
         panels
     }
 
-    /// A matrix whose rows lie in `values`, `stride` apart.
-    pub(crate) fn of_rows(values: &[f32], stride: usize, inner: usize, outer: usize) -> Self {
-        let mut panels = Self::zeros(inner, outer);
-        for (panel, lines) in panels.panels_mut().enumerate() {
-            let columns = panel * LANES..outer.min((panel + 1) * LANES);
-            for (Line(lanes), row) in lines.iter_mut().zip(values.chunks(stride)) {
-                let row = &row[columns.clone()];
-                lanes[..row.len()].copy_from_slice(row);
-            }
-        }
-        panels
-    }
-
-    /// A matrix whose columns lie in `values`, `stride` apart, times a number.
-    pub(crate) fn of_columns(values: &[f32], stride: usize, inner: usize, outer: usize, times: f32) -> Self {
-        let mut panels = Self::zeros(inner, outer);
-        let columns: Vec<&[f32]> = values.chunks(stride).take(outer).map(|column| &column[..inner]).collect();
-        for (lines, columns) in panels.panels_mut().zip(columns.chunks(LANES)) {
-            for (lane, column) in columns.iter().enumerate() {
-                lines.iter_mut().zip(*column).for_each(|(line, value)| line.0[lane] = times * value);
-            }
-        }
-        panels
-    }
-
     pub fn bytes(&self) -> usize {
         size_of_val(&self.data[..])
     }
@@ -199,6 +174,40 @@ pub fn as_lines(values: &mut [f32]) -> &mut [Line] {
     let (before, lines, _) = unsafe { values.align_to_mut() };
     assert!(before.is_empty(), "values that begin a line");
     lines
+}
+
+/// Panels of a matrix of `outer` columns, whose rows lie in `values`, `stride` apart: as many as fill `lines`.
+pub(super) fn pack_rows(values: &[f32], stride: usize, outer: usize, lines: &mut [Line]) {
+    let inner = lines.len() / outer.div_ceil(LANES);
+    for (panel, lines) in lines.chunks_exact_mut(inner).enumerate() {
+        let columns = panel * LANES..outer.min((panel + 1) * LANES);
+        for (Line(lanes), row) in lines.iter_mut().zip(values.chunks(stride)) {
+            let row = &row[columns.clone()];
+            match row.first_chunk() {
+                Some(row) => *lanes = *row,
+                None => (0..LANES).for_each(|lane| lanes[lane] = row.get(lane).copied().unwrap_or(0.0)),
+            }
+        }
+    }
+}
+
+/// Panels of a matrix of `inner` rows, whose columns lie in `values`, `stride` apart, times a number: as many as fill
+/// `lines`.
+pub(super) fn pack_columns(values: &[f32], stride: usize, inner: usize, times: f32, lines: &mut [Line]) {
+    let mut columns = values.chunks(stride);
+    for lines in lines.chunks_exact_mut(inner) {
+        for lane in 0..LANES {
+            match columns.next() {
+                Some(column) => {
+                    lines
+                        .iter_mut()
+                        .zip(&column[..inner])
+                        .for_each(|(line, value)| line.0[lane] = times * value);
+                }
+                None => lines.iter_mut().for_each(|line| line.0[lane] = 0.0),
+            }
+        }
+    }
 }
 
 /// One or two rows of a panel, rounded to bfloat16.

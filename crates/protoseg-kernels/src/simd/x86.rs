@@ -5,7 +5,7 @@
 
 use std::{arch::x86_64::*, mem::transmute};
 
-use super::{LANES, LeftTiles, Simd, TILE, Work, amx, amx::has_tiles, multiply_tiles_by_vectors};
+use super::{LANES, LeftTiles, Simd, TILE, Work, amx, amx::has_tiles, multiply_tiles_by_vectors, power};
 
 #[target_feature(enable = "avx2,fma")]
 pub fn with_avx2(work: impl Work) {
@@ -210,6 +210,19 @@ impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
     fn min(a: __m512, b: __m512) -> __m512 {
         // SAFETY: see the module.
         unsafe { _mm512_min_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn power_of_two(x: __m512) -> __m512 {
+        let x = Self::max(x, Self::splat(power::LEAST));
+        // SAFETY: see the module. 8: to the nearest whole number, without exceptions.
+        let whole = unsafe { _mm512_roundscale_ps::<8>(x) };
+        // SAFETY: see the module.
+        let rest = unsafe { _mm512_sub_ps(x, whole) };
+        let [first, others @ ..] = power::POWERS.map(Self::splat);
+        let value = others.into_iter().fold(first, |sum, next| Self::mul_add_all(sum, rest, next));
+        // SAFETY: see the module.
+        unsafe { _mm512_scalef_ps(value, whole) }
     }
 
     #[inline(always)]

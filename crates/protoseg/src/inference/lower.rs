@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use protoseg_kernels::{
     Activation, ConvShape,
-    channels_last::{PackedConv, Panels},
+    channels_last::{Attention, LayerNorm, PackedConv, Panels},
 };
 
 use super::{
@@ -126,7 +126,7 @@ impl Lowering {
             Op::Grid { prefix } => work(self, Work::Grid { prefix }),
             Op::LayerNorm(norm) => {
                 let [weight, bias] = norm.scale_and_shift();
-                work(self, Work::LayerNorm { weight, bias, epsilon: norm.epsilon as f32 })
+                work(self, Work::LayerNorm(LayerNorm { weight, bias, epsilon: norm.epsilon as f32 }))
             }
             Op::Gelu => work(self, Work::Gelu),
             Op::HardSwish => work(self, Work::HardSwish),
@@ -135,7 +135,7 @@ impl Lowering {
             Op::Attention { heads, rotary } => {
                 let ([height, width, _], [.., channels]) = (self.shapes[inputs[1]], self.shapes[step.output]);
                 let rotations = rotary.map(|rotary| rotary.rotations([height, width], channels / heads));
-                work(self, Work::Attention { heads, rotations })
+                work(self, Work::Attention(Attention::new(heads, channels, rotations)))
             }
             Op::Scale(_) => no_kernel("a factor that follows no convolution"),
             Op::Norm(_) => no_kernel("a normalisation that follows no convolution"),

@@ -6,6 +6,7 @@
 //! and again (`program.rs`). The kernels are those of [`protoseg_kernels::channels_last`]. A network with a layer that
 //! has no kernel is refused by name ([`NoKernel`]) and runs through Burn's modules instead.
 
+mod join;
 mod lower;
 mod program;
 mod programs;

@@ -3,24 +3,22 @@
 //! A map is needed from the step that writes it first to the last step that reads it. Maps whose times do not meet
 //! share a buffer (a slot), so a run needs a few of them and never asks the system for memory.
 
-use std::collections::HashMap;
-
 use protoseg_kernels::{
     Activation,
     channels_last::{
-        JoinedConvs, MaxPool, PackedConv, Rotations, attention, average_pool, gated, gelu, join_stages,
-        layer_norm, max_pool, transpose,
+        Attention, Between, JoinedConvs, LayerNorm, MaxPool, PackedConv, TokenLayers, average_pool, gated,
+        gelu, join_stages, max_pool, transpose,
     },
 };
 use rayon::prelude::*;
 
-use super::spread::Spread;
+use super::{join::join, spread::Spread};
 use crate::nn::PlacedTokens;
 
 /// A map of a run: its number, and `[height, width, channels]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Map {
-    id: usize,
+    pub(super) id: usize,
     pub shape: [usize; 3],
 }
 
@@ -33,12 +31,12 @@ impl Map {
 #[derive(Debug)]
 pub struct Step {
     pub name: String,
-    work: Work,
+    pub(super) work: Work,
     /// What is read, in the order of the work.
-    from: Vec<Map>,
-    to: Map,
+    pub(super) from: Vec<Map>,
+    pub(super) to: Map,
     /// The first channel that is written; those beside the step's own stay as they are.
-    offset: usize,
+    pub(super) offset: usize,
 }
 
 #[derive(Debug)]
@@ -47,6 +45,8 @@ pub enum Work {
     Conv(PackedConv),
     /// As [`Work::Conv`], of several layers.
     Joined(Box<JoinedConvs>),
+    /// As [`Work::Conv`], of layers that take every token by itself.
+    PerToken(Box<TokenLayers>),
     MaxPool(MaxPool),
     /// Of a map that is needed without it too.
     Activation(Activation),
@@ -66,21 +66,14 @@ pub enum Work {
     Grid {
         prefix: usize,
     },
-    LayerNorm {
-        weight: Vec<f32>,
-        bias: Vec<f32>,
-        epsilon: f32,
-    },
+    LayerNorm(LayerNorm),
     Gelu,
     HardSwish,
     HardSigmoid,
     /// Channels of the first map times those of the pixel that the second is.
     Weigh,
     Gated,
-    Attention {
-        heads: usize,
-        rotations: Option<Rotations>,
-    },
+    Attention(Attention),
 }
 
 impl Step {
@@ -92,10 +85,15 @@ impl Step {
                 let sum = |of: fn(&PackedConv) -> u64| convs.layers().map(of).sum();
                 (sum(|conv| conv.shape().macs()), sum(PackedConv::computed_macs))
             }
+            Work::PerToken(layers) => {
+                let sum = |of: fn(&PackedConv) -> u64| layers.products().map(of).sum();
+                (sum(|conv| conv.shape().macs()), sum(PackedConv::computed_macs))
+            }
             Work::Spread(spread) => spread.macs(),
-            Work::Attention { .. } => {
-                let [_, tokens, channels] = self.to.shape;
-                let macs = (2 * tokens * tokens * channels) as u64;
+            Work::Attention(attention) => {
+                let [_, tokens, _] = self.to.shape;
+                let projection = attention.projection().map_or(0, |conv| conv.shape().macs());
+                let macs = (2 * tokens * tokens * attention.channels()) as u64 + projection;
                 (macs, macs)
             }
             _ => (0, 0),
@@ -106,6 +104,7 @@ impl Step {
         match &self.work {
             Work::Conv(conv) => conv_kernel(conv),
             Work::Joined(convs) => convs.layers().map(conv_kernel).collect::<Vec<_>>().join("; "),
+            Work::PerToken(layers) => token_kernel(layers),
             Work::MaxPool(MaxPool { window, stride, .. }) => format!("max {window}x{window} s{stride}"),
             Work::Activation(activation) => format!("{activation:?}").to_lowercase(),
             Work::AveragePool { bins } => format!("mean to {bins}x{bins}"),
@@ -114,13 +113,17 @@ impl Step {
             Work::Stages => "join at unit length".to_string(),
             Work::Tokens(_) => "tokens".to_string(),
             Work::Grid { .. } => "grid".to_string(),
-            Work::LayerNorm { .. } => "layer norm".to_string(),
-            Work::Gelu => "gelu".to_string(),
+            Work::LayerNorm(_) => "layer norm".to_string(),
+            Work::Gelu => Between::Gelu.to_string(),
             Work::HardSwish => "hard swish".to_string(),
             Work::HardSigmoid => "hard sigmoid".to_string(),
             Work::Weigh => "weigh channels".to_string(),
-            Work::Gated => "gated unit".to_string(),
-            Work::Attention { heads, .. } => format!("attention of {heads} heads"),
+            Work::Gated => Between::Gated.to_string(),
+            Work::Attention(attention) => {
+                let projection = attention.projection().map(conv_kernel);
+                let heads = format!("attention of {} heads", attention.heads());
+                std::iter::once(heads).chain(projection).collect::<Vec<_>>().join("; ")
+            }
         }
     }
 
@@ -136,6 +139,7 @@ impl Step {
         match &self.work {
             Work::Conv(conv) => conv.run(maps[0], maps.get(1).copied(), out, channels),
             Work::Joined(convs) => convs.run(maps[0], maps.get(1).copied(), out),
+            Work::PerToken(layers) => layers.run(maps[0], maps.get(1).copied(), out, channels),
             Work::MaxPool(pool) => max_pool(self.from[0].shape, *pool, maps[0], out),
             Work::Activation(activation) => activate(*activation, maps[0], out),
             Work::AveragePool { bins } => {
@@ -151,15 +155,13 @@ impl Step {
             }
             Work::Tokens(tokens) => tokens.place(maps[0], out),
             Work::Grid { prefix } => out.copy_from_slice(&maps[0][prefix * channels..]),
-            Work::LayerNorm { weight, bias, epsilon } => layer_norm(maps[0], weight, bias, *epsilon, out),
+            Work::LayerNorm(norm) => norm.run(maps[0], out),
             Work::Gelu => gelu(maps[0], out),
             Work::HardSwish => each(maps[0], out, |x| x * hard_sigmoid(x)),
             Work::HardSigmoid => each(maps[0], out, hard_sigmoid),
             Work::Weigh => weigh(maps[0], maps[1], out),
             Work::Gated => gated(maps[0], channels, out),
-            Work::Attention { heads, rotations } => {
-                attention(maps[0], *heads, channels, rotations.as_ref(), out);
-            }
+            Work::Attention(attention) => attention.run(maps[0], maps.get(1).copied(), out),
         }
     }
 }
@@ -201,6 +203,15 @@ fn conv_kernel(conv: &PackedConv) -> String {
     let dilation = if shape.dilation > 1 { format!(" d{}", shape.dilation) } else { String::new() };
     let side = shape.kernel;
     format!("{side}x{side}{stride}{dilation} {} -> {}, {}", shape.from, shape.to, conv.kernel())
+}
+
+/// `layer norm; 1x1 384 -> 1536, product; gelu; 1x1 1536 -> 384, product`
+fn token_kernel(layers: &TokenLayers) -> String {
+    let norm = layers.is_normed().then(|| "layer norm".to_string());
+    let between = layers.between().map(|between| between.to_string());
+    let mut products = layers.products().map(conv_kernel);
+    let parts = norm.into_iter().chain(products.next()).chain(between).chain(products);
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 /// The buffers of one run.
@@ -313,56 +324,6 @@ impl Builder {
     }
 }
 
-/// The convolution of a step that writes a map of its own.
-fn conv(step: &Step) -> Option<&PackedConv> {
-    match &step.work {
-        Work::Conv(conv) if step.offset == 0 && conv.shape().to == step.to.shape[2] => Some(conv),
-        _ => None,
-    }
-}
-
-/// The steps, with layers of inverted residual blocks as one where that pays.
-fn join(steps: Vec<Step>, outputs: &[Map]) -> Vec<Step> {
-    let mut reads: HashMap<usize, usize> = outputs.iter().map(|output| (output.id, 1)).collect();
-    steps.iter().flat_map(|step| &step.from).for_each(|map| *reads.entry(map.id).or_default() += 1);
-    let mut joined: Vec<Step> = Vec::new();
-    for step in steps {
-        let feeds = |before: &Step, after: &Step| {
-            before.to == after.from[0]
-                && before.offset == 0
-                && before.from.len() == 1
-                && reads[&before.to.id] == 1
-        };
-        let count = match &joined[..] {
-            [.., first, middle] if feeds(middle, &step) && feeds(first, middle) => 2,
-            [.., middle] if feeds(middle, &step) => 1,
-            _ => 0,
-        };
-        // With the layer that widens the map if there is one, else without.
-        let whole = (1..=count).rev().find_map(|count| {
-            let before = &joined[joined.len() - count..];
-            let widen = if count == 2 { Some(conv(&before[0])?) } else { None };
-            let convs = JoinedConvs::new(widen, conv(&before[count - 1])?, conv(&step)?)?;
-            Some((count, convs))
-        });
-        match whole {
-            Some((count, convs)) => {
-                let first = joined.drain(joined.len() - count..).next().expect("there are layers before");
-                let name = step.name.rsplit_once('.').map_or(&step.name[..], |(block, _)| block);
-                let from = first.from.into_iter().chain(step.from.into_iter().skip(1)).collect();
-                joined.push(Step {
-                    name: name.to_string(),
-                    work: Work::Joined(Box::new(convs)),
-                    from,
-                    ..step
-                });
-            }
-            None => joined.push(step),
-        }
-    }
-    joined
-}
-
 impl Program {
     pub fn input_size(&self) -> [usize; 2] {
         let [height, width, _] = self.input.shape;
@@ -385,6 +346,8 @@ impl Program {
         let bytes = |step: &Step| match &step.work {
             Work::Conv(conv) => conv.weight_bytes(),
             Work::Joined(convs) => convs.layers().map(PackedConv::weight_bytes).sum(),
+            Work::PerToken(layers) => layers.products().map(PackedConv::weight_bytes).sum(),
+            Work::Attention(attention) => attention.projection().map_or(0, PackedConv::weight_bytes),
             Work::Spread(spread) => spread.weight_bytes(),
             Work::Tokens(tokens) => tokens.bytes(),
             _ => 0,
