@@ -25,6 +25,7 @@ use crate::{
     method::Method,
     model::Model,
     network::Section,
+    weights::ConvWeights,
 };
 
 /// A few-shot model as a file: `image`, `support_images` and `support_masks` go in, `labels` and `scores` of background
@@ -193,7 +194,7 @@ impl Conv {
         with_bias: bool,
     ) -> Self {
         let [to, from, kernel, _]: [usize; 4] = conv.weight.lazy_shape().dims();
-        let Folded { weight, bias } = Folded::new(conv, None, None);
+        let Folded { weight, bias } = Folded::new(conv, None, None, &ConvWeights::default());
         let taps = kernel * kernel;
         let own = weight
             .chunks_exact(from * taps)

@@ -18,6 +18,7 @@ use crate::{
         fuse::{Layer, Step, Work, fuse},
         shape::MapShape,
     },
+    weights::ConvWeights,
 };
 
 /// Adds the layers that lead from `input` to `outputs`. `shape` is that of the input; if it is `free`, only an example:
@@ -130,7 +131,8 @@ impl Lowering<'_> {
             }
             x = self.builder.concat(&pyramid.name, &parts.iter().collect::<Vec<_>>(), 1);
         }
-        let Folded { weight, bias } = Folded::new(layer.conv, layer.norm, layer.scale);
+        let Folded { weight, bias } =
+            Folded::new(layer.conv, layer.norm, layer.scale, &ConvWeights::default());
         let shape: [usize; 4] = layer.conv.weight.lazy_shape().dims();
         let weight = self.builder.floats(&format!("{name}.weight"), &shape, &weight);
         let bias = self.builder.floats(&format!("{name}.bias"), &[shape[0]], &bias);

@@ -2,7 +2,7 @@
 
 use burn::{module::Param, nn::conv::Conv2d, tensor::Tensor};
 
-use crate::nn::BatchNorm;
+use crate::{nn::BatchNorm, weights::ConvWeights};
 
 /// A convolution's weight `[to, from, kernel, kernel]` and bias, with what follows it included.
 pub(crate) struct Folded {
@@ -11,8 +11,14 @@ pub(crate) struct Folded {
 }
 
 impl Folded {
-    pub fn new(conv: &Conv2d, norm: Option<&BatchNorm>, factors: Option<&Param<Tensor<1>>>) -> Self {
-        let mut weight = values(&conv.weight);
+    /// The weight is taken from `weights`.
+    pub fn new(
+        conv: &Conv2d,
+        norm: Option<&BatchNorm>,
+        factors: Option<&Param<Tensor<1>>>,
+        weights: &ConvWeights,
+    ) -> Self {
+        let mut weight = weights.of(&conv.weight);
         let to = conv.weight.lazy_shape()[0];
         let bias = conv.bias.as_ref().map(values);
         let (scale, mut shift) = match (norm, factors) {
@@ -31,6 +37,6 @@ impl Folded {
     }
 }
 
-fn values<const D: usize>(param: &Param<Tensor<D>>) -> Vec<f32> {
+fn values(param: &Param<Tensor<1>>) -> Vec<f32> {
     param.val().try_into_vec_as().expect("weights are f32")
 }

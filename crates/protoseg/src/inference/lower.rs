@@ -12,12 +12,15 @@ use super::{
     program::{Builder, Map, Program, Work},
     spread::Spread,
 };
-use crate::graph::{
-    Graph, Node, Op, PerNode,
-    fold::Folded,
-    fuse::{self, Layer, Pyramid, Step, fuse},
-    pyramid::TAPS,
-    shape::{MapShape, conv_shape},
+use crate::{
+    graph::{
+        Graph, Node, Op, PerNode,
+        fold::Folded,
+        fuse::{self, Layer, Pyramid, Step, fuse},
+        pyramid::TAPS,
+        shape::{MapShape, conv_shape},
+    },
+    weights::ConvWeights,
 };
 
 /// The program that computes `outputs` of an input of `[height, width, channels]`, unless a step of it has no kernel.
@@ -26,6 +29,7 @@ pub fn lower(
     outputs: &[Node],
     input: MapShape,
     precision: Precision,
+    weights: &ConvWeights,
 ) -> Result<Program, NoKernel> {
     let steps = fuse(graph, outputs);
     let (builder, image) = Builder::new(input);
@@ -35,6 +39,7 @@ pub fn lower(
         maps: HashMap::new(),
         parts: parts(graph, &steps, input)?,
         precision,
+        weights,
     };
     for step in &steps {
         match &step.work {
@@ -81,16 +86,17 @@ fn parts(graph: &Graph, steps: &[Step], input: MapShape) -> Result<HashMap<Node,
     Ok(parts)
 }
 
-struct Lowering {
+struct Lowering<'a> {
     builder: Builder,
     shapes: PerNode<MapShape>,
     /// Where the value of each node is, as far as it has been computed.
     maps: HashMap<Node, Map>,
     parts: HashMap<Node, Part>,
     precision: Precision,
+    weights: &'a ConvWeights,
 }
 
-impl Lowering {
+impl Lowering<'_> {
     fn single(&mut self, step: &Step, op: Op, inputs: &[Node]) -> Result<(), NoKernel> {
         let no_kernel = |what| Err(NoKernel::new(&step.name, what));
         let work = |lowering: &mut Self, work: Work| {
@@ -146,7 +152,7 @@ impl Lowering {
 
     fn layer(&mut self, step: &Step, layer: &Layer) -> Result<(), NoKernel> {
         let shape = conv_shape(layer.conv, self.shapes[layer.input]);
-        let folded = Folded::new(layer.conv, layer.norm, layer.scale);
+        let folded = Folded::new(layer.conv, layer.norm, layer.scale, self.weights);
         if !shape.is_supported() {
             return Err(NoKernel::new(&step.name, "a convolution in groups"));
         }
@@ -228,7 +234,8 @@ mod tests {
         let x = graph.conv_norm("stem", &layer, image);
         let pooled = graph.max_pool("pool", x, MaxPool::three(2));
         let resized = graph.resize(pooled, x);
-        let lower = |output: Node| lower(&graph, &[output], [16, 16, 3], Precision::Single);
+        let lower =
+            |output: Node| lower(&graph, &[output], [16, 16, 3], Precision::Single, &ConvWeights::default());
         let refused = |output: Node| lower(output).unwrap_err().layer;
         assert!(lower(pooled).is_ok());
         assert_eq!(refused(resized), "pool.resize");

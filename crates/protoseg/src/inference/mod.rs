@@ -22,7 +22,10 @@ use protoseg_kernels::channels_last::transpose;
 
 pub use protoseg_kernels::Precision;
 
-use crate::network::{Network, Section};
+use crate::{
+    network::{Network, Section},
+    weights::ConvWeights,
+};
 use program::{Program, Slots};
 
 pub(crate) use programs::Programs;
@@ -68,18 +71,21 @@ pub struct StepProfile {
 impl Extractor {
     /// F, for images of `[height, width]`. The network's weights are copied.
     pub fn new(network: &Network, [height, width]: [usize; 2]) -> Result<Self, NoKernel> {
-        Self::of(network, &Section::Features, [height, width, 3], Precision::Single)
+        let weights = ConvWeights::default();
+        Self::of(network, &weights, &Section::Features, [height, width, 3], Precision::Single)
     }
 
-    /// A part of the network, for inputs of `[height, width, channels]`.
+    /// A part of the network, for inputs of `[height, width, channels]`. Its convolutions' weights are taken from
+    /// `weights`.
     pub(crate) fn of(
         network: &Network,
+        weights: &ConvWeights,
         section: &Section,
         input: [usize; 3],
         precision: Precision,
     ) -> Result<Self, NoKernel> {
         let (graph, outputs) = network.section(section);
-        let program = lower::lower(&graph, &outputs, input, precision)?;
+        let program = lower::lower(&graph, &outputs, input, precision, weights)?;
         Ok(Self { program, idle: Mutex::new(Vec::new()) })
     }
 

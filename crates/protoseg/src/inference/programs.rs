@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::{Extractor, Precision};
-use crate::network::{Network, Section};
+use crate::{
+    network::{Network, Section},
+    weights::ConvWeights,
+};
 
 /// Programs that are kept. A method needs two or three; each size of input needs its own, and photos of a folder may have
 /// many shapes.
@@ -38,7 +41,7 @@ impl Programs {
     /// The program for a part of the network, or none if it has a layer without a kernel.
     pub fn get<N: Deref<Target = Network>>(
         &self,
-        network: impl FnOnce() -> N,
+        network: impl FnOnce() -> (N, ConvWeights),
         section: &Section,
         input: [usize; 3],
     ) -> Option<Arc<Extractor>> {
@@ -46,7 +49,8 @@ impl Programs {
             return program;
         }
         // Not while the list is locked: packing weights shares its loops with other threads, which may want a program.
-        let program = Extractor::of(&network(), section, input, self.precision).ok().map(Arc::new);
+        let (network, weights) = network();
+        let program = Extractor::of(&network, &weights, section, input, self.precision).ok().map(Arc::new);
         // Another thread may have made the same meanwhile.
         if let Some(program) = self.find(section, input) {
             return program;

@@ -5,6 +5,7 @@ use burn::tensor::Tensor;
 use crate::{
     inference::Programs,
     network::{Network, Section, Tap},
+    weights::ConvWeights,
 };
 
 /// A network to look through. Layers that are fixed run as programs of kernels, those that learn by operations of Burn,
@@ -49,9 +50,9 @@ impl<'a> Vision<'a> {
 
     fn run(&self, section: &Section, input: Tensor<4>) -> Vec<Tensor<4>> {
         let [_, channels, height, width] = input.dims();
-        let program = self
-            .programs
-            .and_then(|programs| programs.get(|| self.network, section, [height, width, channels]));
+        let program = self.programs.and_then(|programs| {
+            programs.get(|| (self.network, ConvWeights::default()), section, [height, width, channels])
+        });
         match program {
             None => self.network.run_section(section, input),
             Some(program) if input.device().is_autodiff() => {

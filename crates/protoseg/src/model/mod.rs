@@ -24,8 +24,8 @@ use crate::{
     method::{Method, Usage, Vision, capl::Capl},
     network::{Network, Section},
     weights::{
-        Checkpoint, Rename, TensorFile, WeightsError, assign, collect, for_each, import_few_shot,
-        import_gfsseg, serialize, shapes, write_safetensors,
+        Checkpoint, ConvWeights, Rename, TensorFile, WeightsError, assign, collect, for_each,
+        import_few_shot, import_gfsseg, serialize, shapes, write_safetensors,
     },
 };
 
@@ -407,10 +407,19 @@ impl Model {
         self.whole(true)
     }
 
-    /// The same for a program. Afterwards, weights of a file stay in memory only where a method uses them; or all of them
-    /// if images keep their shape on the canvas, since every shape takes a program.
-    fn network_for_program(&self) -> Arc<Network> {
-        self.whole(self.preprocess().fit == Fit::Tight)
+    /// The same for a program, which lets go of each weight of a file as soon as it is packed. Afterwards, those stay in
+    /// memory that a method uses; or all of them if images keep their shape on the canvas, since every shape takes a
+    /// program.
+    fn network_for_program(&self) -> (Arc<Network>, ConvWeights) {
+        let keep = self.preprocess().fit == Fit::Tight;
+        let network = self.whole(keep);
+        match &self.shared.source {
+            Some(source) if !keep => {
+                let (network, weights) = source.checkpoint.take_weights(Arc::unwrap_or_clone(network));
+                (Arc::new(network), weights)
+            }
+            _ => (network, ConvWeights::default()),
+        }
     }
 
     fn whole(&self, keep: bool) -> Arc<Network> {

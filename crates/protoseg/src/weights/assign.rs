@@ -1,10 +1,13 @@
 //! From a file's tensors to a module's parameters.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId},
-    tensor::{Device, Tensor, TensorData},
+    tensor::{Shape, Tensor, TensorData},
 };
 
 use super::{TensorFile, WeightsError, error::Mismatch};
@@ -69,8 +72,36 @@ impl Checkpoint {
 
     /// `module` with parameters that are read when they are first used.
     pub fn assign_later<M: Module>(&self, module: M) -> M {
-        module.map(&mut Later { checkpoint: self.clone(), path: Path::default() })
+        module.map(&mut Later::new(self))
     }
+
+    /// `module`, the weights of its convolutions apart from it. Those that are in memory are moved, others will be read
+    /// from the file; what `module` has in their place is read when it is first used.
+    pub fn take_weights<M: Module>(&self, module: M) -> (M, ConvWeights) {
+        let mut take = Take { later: Later::new(self), taken: HashMap::new() };
+        let module = module.map(&mut take);
+        (module, ConvWeights(Mutex::new(take.taken)))
+    }
+}
+
+/// How one weight is had.
+type Read = Box<dyn FnOnce() -> Vec<f32> + Send>;
+
+/// Weights of convolutions for whoever needs each of them once: none is in memory longer than it is needed. Those that
+/// were not taken from their module are read there.
+#[derive(Default)]
+pub(crate) struct ConvWeights(Mutex<HashMap<ParamId, Read>>);
+
+impl ConvWeights {
+    /// The values of a weight, which is gone from here afterwards.
+    pub fn of(&self, weight: &Param<Tensor<4>>) -> Vec<f32> {
+        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&weight.id);
+        taken.map_or_else(|| values(weight.val()), |read| read())
+    }
+}
+
+fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.try_into_vec_as().expect("weights are f32")
 }
 
 /// `module` with those of its parameters that `wanted` names read from a file that has them under the same names and
@@ -272,6 +303,20 @@ struct Later {
     path: Path,
 }
 
+impl Later {
+    fn new(checkpoint: &Checkpoint) -> Self {
+        Self { checkpoint: checkpoint.clone(), path: Path::default() }
+    }
+
+    /// Reads the current parameter from the file, if it is there.
+    fn read(&self, shape: Shape) -> Option<impl Fn() -> TensorData + Send + Sync + 'static> {
+        let name = self.path.name();
+        let sum = *self.checkpoint.sums.get(&name)?;
+        let file = Arc::clone(&self.checkpoint.file);
+        Some(move || file.read_again(&name, shape.clone(), sum))
+    }
+}
+
 impl ModuleMapper for Later {
     fn enter_module(&mut self, name: &str, container: &str) {
         self.path.enter(name, container);
@@ -282,12 +327,41 @@ impl ModuleMapper for Later {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let name = self.path.name();
-        let Some(&sum) = self.checkpoint.sums.get(&name) else { return param };
-        let file = Arc::clone(&self.checkpoint.file);
         let (shape, device) = (param.lazy_shape(), param.lazy_device());
-        let of = shape.clone();
-        let read = move |device: &Device, _| Tensor::from_data(file.read_again(&name, of, sum), device);
-        Param::uninitialized(param.id, read, device, false, shape)
+        let Some(read) = self.read(shape.clone()) else { return param };
+        Param::uninitialized(
+            param.id,
+            move |device, _| Tensor::from_data(read(), device),
+            device,
+            false,
+            shape,
+        )
+    }
+}
+
+struct Take {
+    later: Later,
+    taken: HashMap<ParamId, Read>,
+}
+
+impl ModuleMapper for Take {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.later.enter_module(name, container);
+    }
+
+    fn exit_module(&mut self, name: &str, container: &str) {
+        self.later.exit_module(name, container);
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let Some(read) = self.later.read(param.lazy_shape()).filter(|_| D == 4) else { return param };
+        let taken: Read = if param.is_initialized() {
+            let tensor = param.val();
+            Box::new(|| values(tensor))
+        } else {
+            Box::new(move || read().try_into_vec().expect("weights are f32"))
+        };
+        self.taken.insert(param.id, taken);
+        self.later.map_float(param)
     }
 }
