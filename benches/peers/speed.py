@@ -98,7 +98,8 @@ def write_model(net, network, size, path):
     options = {"query_gate_weighs": "query", "query_gate_clamp": True, "fusion": "raw", "shot_mean": "pooled",
                "context_pool": "per-class", "normalise": "reference", "background": "first-row", "fake_support": "ceil",
                "loss": {"full": 0.5, "sce_only": 0.5, "aux": 0.4}, "novel_rows": True}
-    manifest = {"format": 1, "classes": names, "method": "capl", "options": options,
+    # The encoder alone comes without the network of a gate.
+    manifest = {"format": 1, "classes": names, "method": "dqce-cos" if alone else "capl", "options": options,
                 "network": {"encoder": encoder, "decoder": "none" if alone else network.split("50")[0].rstrip("-"),
                             "dim": 320 if alone else 512, "dropout": 0.1, "aux_head": not alone, "support_mlp": not alone,
                             "query_mlp": False, "rows": CLASSES},

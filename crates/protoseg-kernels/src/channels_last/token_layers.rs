@@ -124,3 +124,88 @@ impl TokenLayers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ConvShape,
+        channels_last::{Attention, gated, gelu, panels::Products, tokens::tests::values},
+        simd::pretend::TURN,
+    };
+
+    /// More than one task has, and not a multiple of anything.
+    const COUNT: usize = 109;
+
+    /// A product of every token, some tokens side by side.
+    fn conv(from: usize, to: usize, products: Products) -> PackedConv {
+        let shape = ConvShape {
+            batch: 1,
+            from,
+            to,
+            height: 1,
+            width: COUNT,
+            kernel: 1,
+            stride: 1,
+            dilation: 1,
+            padding: 0,
+            padding_after: 0,
+            groups: 1,
+        };
+        let (weight, bias) = (values(shape.weight_len(), 7), values(to, 8));
+        PackedConv::with_products(shape, &weight, &bias, Activation::None, products)
+    }
+
+    fn run(conv: &PackedConv, input: &[f32], add: Option<&[f32]>) -> Vec<f32> {
+        let mut out = vec![0.0; conv.shape.output_len()];
+        conv.run(input, add, &mut out, conv.shape.to);
+        out
+    }
+
+    #[test]
+    fn layers_give_the_same_bits_together_as_one_after_the_other() {
+        // Other tests change what `fast` is.
+        let _turn = TURN.lock();
+        let norm = LayerNorm { weight: values(40, 1), bias: values(40, 2), epsilon: 1e-6 };
+        let (input, add) = (values(COUNT * 40, 3), values(COUNT * 36, 4));
+        let mut normed = vec![0.0; input.len()];
+        norm.run(&input, &mut normed);
+        for products in [Products::Plain, Products::Pairs, Products::Tiles] {
+            let first = conv(40, 96, products);
+            let wide = run(&first, &normed, None);
+            for (between, width) in [(Between::Gelu, 96), (Between::Gated, 48)] {
+                let second = conv(width, 36, products);
+                let mut narrow = vec![0.0; COUNT * width];
+                match between {
+                    Between::Gelu => gelu(&wide, &mut narrow),
+                    Between::Gated => gated(&wide, width, &mut narrow),
+                }
+                let layers = TokenLayers::normed(norm.clone(), first.clone());
+                let mut out = vec![0.0; COUNT * 96];
+                layers.run(&input, None, &mut out, 96);
+                assert!(out == wide, "{products:?}: a normalisation and a product");
+                let layers =
+                    layers.and_then(between, second.clone()).expect("there is no second product yet");
+                let mut out = vec![0.0; COUNT * 36];
+                layers.run(&input, Some(&add), &mut out, 36);
+                assert!(out == run(&second, &narrow, Some(&add)), "{products:?} {between:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn attention_gives_the_same_bits_with_the_product_after_it() {
+        let _turn = TURN.lock();
+        let (qkv, add) = (values(COUNT * 3 * 48, 5), values(COUNT * 24, 6));
+        let attention = Attention::new(3, 48, None);
+        let mut attended = vec![0.0; COUNT * 48];
+        attention.run(&qkv, None, &mut attended);
+        let projection = conv(48, 24, Products::Plain);
+        let both = attention.and_then(&projection).expect("it fits");
+        let mut out = vec![0.0; COUNT * 24];
+        both.run(&qkv, Some(&add), &mut out);
+        assert!(out == run(&projection, &attended, Some(&add)));
+        assert!(both.and_then(&projection).is_none(), "there is one already");
+        assert!(attention.and_then(&conv(40, 24, Products::Plain)).is_none(), "of other channels");
+    }
+}

@@ -19,8 +19,10 @@ use crate::{
     },
 };
 
-/// Input channels that are transformed at a time.
+/// Input channels that are transformed at a time by a task that takes some tiles from beginning to end.
 const CHANNELS: usize = 1024;
+/// The same for all tiles together: half as many take half of the memory, tens of megabytes.
+const CHANNELS_OF_ALL: usize = 512;
 /// Intermediate values of a task, at most, 1 MiB: they stay in the second cache or near it.
 const VALUES: usize = 1 << 18;
 /// Transformed weights that are kept, in bytes: a cache holds them. Of larger ones the taps are kept ([`run_stages`]).
@@ -69,7 +71,7 @@ impl Winograd {
             with_tile!(m, transform_taps(&taps, from, 0..from, &mut lines));
             Weights::Places(lines)
         } else {
-            let panel = places * place_lines(1, from.min(CHANNELS)) * size_of::<Line>();
+            let panel = places * place_lines(1, from.min(CHANNELS_OF_ALL)) * size_of::<Line>();
             let parts = panels.div_ceil((streamed / panel).max(1));
             // Products take two panels at a time.
             Weights::Taps { lines: taps, panels: panels.div_ceil(parts).next_multiple_of(2).min(panels) }
@@ -170,14 +172,14 @@ fn run_stages<const M: usize, const N: usize>(
     Output { finish, out, stride }: Output,
 ) {
     let &ConvShape { from, to, .. } = shape;
-    let channels = from.min(CHANNELS);
+    let channels = from.min(CHANNELS_OF_ALL);
     let count = share(tiles.len(), MANY_TILES);
     let blocks = blocks::<M>(tiles, shape, count, out, stride);
     let mut inputs = Scratch::new(blocks.len() * N * N * apart(count * channels));
     let mut products = Scratch::new(blocks.len() * N * N * apart(count * to));
     let mut weights = Scratch::new(N * N * place_lines(together, channels) * LANES);
-    for start in (0..from).step_by(CHANNELS) {
-        let depth = CHANNELS.min(from - start);
+    for start in (0..from).step_by(CHANNELS_OF_ALL) {
+        let depth = CHANNELS_OF_ALL.min(from - start);
         let block_len = N * N * apart(count * depth);
         inputs.par_chunks_mut(block_len).zip(&blocks).for_each(|(out, (tiles, _))| {
             fast(TransformTiles::<M, N> { shape, input, tiles, start, depth, out });

@@ -14,7 +14,7 @@ use half::f16;
 use protoseg_core::Image;
 use protoseg_data::{Benchmark, DataError, create_dir, write_whole};
 
-use crate::{model::Model, weights::for_each};
+use crate::model::Model;
 
 /// What a file of features begins with.
 const MAGIC: [u8; 4] = *b"psf1";
@@ -112,7 +112,7 @@ fn extractor(model: &Model) -> String {
     let mut hash = blake3::Hasher::new();
     hash.update(&serde_json::to_vec(model.preprocess()).expect("preprocessing is plain data"));
     hash.update(&serde_json::to_vec(model.config()).expect("a network's description is plain data"));
-    for_each(&*model.whole_network(), |name, values| {
+    model.for_each_tensor(|name, values| {
         if name.starts_with("encoder.") || name.starts_with("decoder.") {
             hash.update(name.as_bytes());
             hash.update(values.bytes());

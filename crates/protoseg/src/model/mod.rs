@@ -7,7 +7,7 @@ mod manifest;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use burn::tensor::{Device, Tensor, TensorData};
@@ -24,8 +24,8 @@ use crate::{
     method::{Method, Usage, Vision, capl::Capl},
     network::{Network, Section},
     weights::{
-        Checkpoint, ConvWeights, Rename, TensorFile, WeightsError, assign, collect, for_each,
-        import_few_shot, import_gfsseg, serialize, shapes, write_safetensors,
+        Checkpoint, ConvWeights, Rename, TensorFile, WeightsError, assign, for_each, import_few_shot,
+        import_gfsseg, serialize, shapes, write_safetensors,
     },
 };
 
@@ -38,36 +38,15 @@ pub struct Model {
 #[derive(Debug)]
 struct Shared {
     manifest: Manifest,
-    /// Of a file, weights are read when they are first used: most are used by programs alone, which pack them.
+    /// Of a file, weights come here when they are first used: most are used by programs alone, which pack them.
     network: Arc<Network>,
-    source: Option<Source>,
+    /// The file that weights are from.
+    checkpoint: Option<Checkpoint>,
     device: Device,
     /// Parts of the network as they are used on the CPU.
     programs: Programs,
     /// Where features of a data set's images are kept, if they are.
     store: Option<Arc<FeatureStore>>,
-}
-
-/// The file that a model's weights are in.
-#[derive(Clone)]
-struct Source {
-    checkpoint: Checkpoint,
-    /// All weights, as they were read and checked, until a program is made of them.
-    read: Arc<Mutex<Option<Arc<Network>>>>,
-}
-
-impl std::fmt::Debug for Source {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("path", &self.checkpoint.file.path).finish_non_exhaustive()
-    }
-}
-
-impl Source {
-    /// What was read, if it is still there; with `keep` it stays.
-    fn read(&self, keep: bool) -> Option<Arc<Network>> {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if keep { read.clone() } else { read.take() }
-    }
 }
 
 /// What the names of the encoder's tensors begin with.
@@ -158,18 +137,23 @@ impl Model {
         Self::of_parts(manifest, Arc::new(network), None, device)
     }
 
-    fn of_parts(manifest: Manifest, network: Arc<Network>, source: Option<Source>, device: &Device) -> Self {
+    fn of_parts(
+        manifest: Manifest,
+        network: Arc<Network>,
+        checkpoint: Option<Checkpoint>,
+        device: &Device,
+    ) -> Self {
         let (device, programs) = (device.clone(), Programs::default());
-        Self { shared: Arc::new(Shared { manifest, network, source, device, programs, store: None }) }
+        Self { shared: Arc::new(Shared { manifest, network, checkpoint, device, programs, store: None }) }
     }
 
     /// The same weights, nothing of them computed yet, with some parts changed.
     fn changed(&self, change: impl FnOnce(&mut Shared)) -> Self {
-        let Shared { manifest, network, source, device, programs, store } = self.shared.as_ref();
+        let Shared { manifest, network, checkpoint, device, programs, store } = self.shared.as_ref();
         let mut shared = Shared {
             manifest: manifest.clone(),
             network: Arc::clone(network),
-            source: source.clone(),
+            checkpoint: checkpoint.clone(),
             device: device.clone(),
             programs: Programs::new(programs.precision()),
             store: store.clone(),
@@ -213,24 +197,19 @@ impl Model {
     /// Reads a model file, for use on a device.
     pub fn load_on(path: impl AsRef<Path>, device: &Device) -> Result<Self, ModelError> {
         let file = TensorFile::open(path.as_ref())?;
-        let (manifest, network) = Self::read_file(&file, device)?;
-        let checkpoint = Checkpoint::new(file, &network);
-        let later = Arc::new(checkpoint.assign_later(network.clone()));
-        let source = Source { checkpoint, read: Arc::new(Mutex::new(Some(Arc::new(network)))) };
-        Ok(Self::of_parts(manifest, later, Some(source), device))
+        let manifest = Self::manifest_of(&file)?;
+        let network = manifest.network.init(&manifest.method, device)?;
+        let checkpoint = Checkpoint::read(file, &network)?;
+        let network = Arc::new(checkpoint.assign_later(network));
+        Ok(Self::of_parts(manifest, network, Some(checkpoint), device))
     }
 
     /// A model whose weights stay in memory.
     fn of_file(file: &TensorFile, device: &Device) -> Result<Self, ModelError> {
-        let (manifest, network) = Self::read_file(file, device)?;
-        Ok(Self::new(manifest, network, device))
-    }
-
-    fn read_file(file: &TensorFile, device: &Device) -> Result<(Manifest, Network), ModelError> {
         let manifest = Self::manifest_of(file)?;
         let network = manifest.network.init(&manifest.method, device)?;
         let network = assign(network, file, |name| Rename::To(name.to_string()))?;
-        Ok((manifest, network))
+        Ok(Self::new(manifest, network, device))
     }
 
     /// Whether a file of tensors is a model.
@@ -306,20 +285,20 @@ impl Model {
 
     /// Writes the model file: whole or not at all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
-        self.write(path.as_ref(), collect(&*self.whole_network()))
+        self.write(path.as_ref(), self.tensors())
     }
 
     /// The same with 16 bits per weight: half the size. What is read again differs in the fourth digit, and so does its
     /// fingerprint.
     pub fn save_half(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
         let half = |(name, values): (String, TensorData)| (name, values.convert::<half::f16>());
-        self.write(path.as_ref(), collect(&*self.whole_network()).into_iter().map(half).collect())
+        self.write(path.as_ref(), self.tensors().into_iter().map(half).collect())
     }
 
     /// What the model has beside the encoder of the model in the box, with 16 bits per weight: a small file that
     /// [`Model::builtin`]'s encoder completes.
     pub fn save_beside_builtin(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
-        let own = collect(&*self.whole_network()).into_iter().filter(|(name, _)| !name.starts_with(ENCODER));
+        let own = self.tensors().into_iter().filter(|(name, _)| !name.starts_with(ENCODER));
         let half = |(name, values): (String, TensorData)| (name, values.convert::<half::f16>());
         self.write(path.as_ref(), own.map(half).collect())
     }
@@ -336,7 +315,7 @@ impl Model {
     /// The bytes of the model file, to send the model elsewhere ([`Self::from_bytes`]).
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
         let failed = |source| WeightsError::Write { path: "the model".into(), source };
-        Ok(serialize(collect(&*self.whole_network()), self.metadata()).map_err(failed)?)
+        Ok(serialize(self.tensors(), self.metadata()).map_err(failed)?)
     }
 
     /// The model of a file that is in memory, for use on a device.
@@ -401,39 +380,25 @@ impl Model {
         &self.shared.network
     }
 
-    /// The same network for whoever uses all of it once and then lets go of it. Weights of a file are read again for it
-    /// if they are not in memory any more.
-    pub(crate) fn whole_network(&self) -> Arc<Network> {
-        self.whole(true)
-    }
-
-    /// The same for a program, which lets go of each weight of a file as soon as it is packed. Afterwards, those stay in
-    /// memory that a method uses; or all of them if images keep their shape on the canvas, since every shape takes a
-    /// program.
-    fn network_for_program(&self) -> (Arc<Network>, ConvWeights) {
-        let keep = self.preprocess().fit == Fit::Tight;
-        let network = self.whole(keep);
-        match &self.shared.source {
-            Some(source) if !keep => {
-                let (network, weights) = source.checkpoint.take_weights(Arc::unwrap_or_clone(network));
-                (Arc::new(network), weights)
-            }
-            _ => (network, ConvWeights::default()),
+    /// Calls `each` with the name and the values of every weight and running statistic, in the order of the network.
+    pub(crate) fn for_each_tensor(&self, each: impl FnMut(String, TensorData)) {
+        match &self.shared.checkpoint {
+            Some(checkpoint) => checkpoint.for_each(self.network(), each),
+            None => for_each(self.network(), each),
         }
     }
 
-    fn whole(&self, keep: bool) -> Arc<Network> {
-        let Some(source) = &self.shared.source else { return Arc::clone(&self.shared.network) };
-        let later = || Arc::new(source.checkpoint.assign_later(self.network().clone()));
-        source.read(keep).unwrap_or_else(later)
+    fn tensors(&self) -> Vec<(String, TensorData)> {
+        let mut tensors = Vec::new();
+        self.for_each_tensor(|name, values| tensors.push((name, values)));
+        tensors
     }
 
-    /// The network for whoever uses all of it again and again: its weights are in memory once.
-    fn lasting_network(&self) -> &Network {
-        if let Some(source) = &self.shared.source {
-            drop(source.read(false));
-        }
-        self.network()
+    /// The network for a program, which lets go of each weight of a file as soon as it is packed; or keeps all of them if
+    /// images keep their shape on the canvas, since every shape takes a program.
+    fn network_for_program(&self) -> (&Network, ConvWeights) {
+        let checkpoint = self.shared.checkpoint.as_ref().filter(|_| self.preprocess().fit != Fit::Tight);
+        (self.network(), checkpoint.map(|from| from.conv_weights(self.network())).unwrap_or_default())
     }
 
     /// Where the weights are.
@@ -475,7 +440,7 @@ impl Model {
         let is_own = fit == Fit::Tight || [height, width] == [size, size];
         match is_own.then(|| self.extractor([height, width])).flatten() {
             Some(extractor) => extractor.features(canvas),
-            None => self.lasting_network().features(canvas),
+            None => self.network().features(canvas),
         }
     }
 
@@ -499,7 +464,7 @@ impl Model {
 
     /// The network as methods look through it, by programs on the CPU.
     pub fn vision(&self) -> Vision<'_> {
-        let network = self.lasting_network();
+        let network = self.network();
         if is_cpu(self.device()) {
             Vision::fixed(network, &self.shared.programs)
         } else {
@@ -530,7 +495,7 @@ impl Model {
         let mut hash = blake3::Hasher::new();
         let preprocess = serde_json::to_vec(self.preprocess()).expect("preprocessing is plain data");
         hash.update(&preprocess);
-        for_each(&*self.whole_network(), |name, values| {
+        self.for_each_tensor(|name, values| {
             hash.update(name.as_bytes());
             hash.update(format!("{:?}", values.shape()).as_bytes());
             hash.update(values.bytes());

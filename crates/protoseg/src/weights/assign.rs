@@ -2,12 +2,12 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId},
-    tensor::{Shape, Tensor, TensorData},
+    tensor::{Device, Tensor, TensorData},
 };
 
 use super::{TensorFile, WeightsError, error::Mismatch};
@@ -23,7 +23,22 @@ pub fn assign<M: Module>(
     checkpoint: &TensorFile,
     rename: impl Fn(&str) -> Rename,
 ) -> Result<M, WeightsError> {
-    let expected = shapes(&module);
+    let sources = sources(&module, checkpoint, rename)?;
+    let mut loader = Loader { checkpoint, sources, path: Path::default(), error: None };
+    let module = module.map(&mut loader);
+    match loader.error {
+        Some(error) => Err(error),
+        None => Ok(module),
+    }
+}
+
+/// The tensor of a file for each parameter of a module, by their names.
+fn sources<'a, M: Module>(
+    module: &M,
+    checkpoint: &'a TensorFile,
+    rename: impl Fn(&str) -> Rename,
+) -> Result<BTreeMap<String, &'a str>, WeightsError> {
+    let expected = shapes(module);
 
     let mut wrong = Mismatch::default();
     let mut sources: BTreeMap<String, &str> = BTreeMap::new();
@@ -44,64 +59,84 @@ pub fn assign<M: Module>(
     if !wrong.is_empty() {
         return Err(WeightsError::Mismatch { path: checkpoint.path.clone(), wrong: Box::new(wrong) });
     }
-    let mut loader = Loader { checkpoint, sources, path: Path::default(), error: None };
-    let module = module.map(&mut loader);
-    match loader.error {
-        Some(error) => Err(error),
-        None => Ok(module),
-    }
+    Ok(sources)
 }
 
-/// A file whose tensors [`assign`] gave to a module, to be read again.
+/// A model file that has what a module has. Values are in memory from when they were read and checked until somebody takes
+/// them; after that they are read again.
 #[derive(Clone)]
 pub(crate) struct Checkpoint {
-    pub file: Arc<TensorFile>,
+    file: Arc<TensorFile>,
     /// Sums of the values that were read, by name.
     sums: Arc<BTreeMap<String, u32>>,
+    memory: Arc<Mutex<HashMap<String, TensorData>>>,
+}
+
+impl std::fmt::Debug for Checkpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Checkpoint").field("path", &self.file.path).finish_non_exhaustive()
+    }
 }
 
 impl Checkpoint {
-    /// `module` has just been read from `file`, names and all.
-    pub fn new<M: Module>(file: TensorFile, module: &M) -> Self {
-        let mut sums = BTreeMap::new();
-        for_each(module, |name, values| {
-            sums.insert(name, crc32fast::hash(values.as_bytes()));
-        });
-        Self { file: Arc::new(file), sums: Arc::new(sums) }
+    /// Reads a file that must have every parameter of `module` by its name, and nothing else.
+    pub fn read<M: Module>(file: TensorFile, module: &M) -> Result<Self, WeightsError> {
+        let (mut sums, mut memory) = (BTreeMap::new(), HashMap::new());
+        for name in sources(module, &file, |name| Rename::To(name.to_string()))?.into_values() {
+            let values = TensorData::new(file.read(name)?, file.shape(name).unwrap_or_default());
+            sums.insert(name.to_string(), crc32fast::hash(values.as_bytes()));
+            memory.insert(name.to_string(), values);
+        }
+        Ok(Self { file: Arc::new(file), sums: Arc::new(sums), memory: Arc::new(Mutex::new(memory)) })
     }
 
-    /// `module` with parameters that are read when they are first used.
+    fn memory(&self) -> MutexGuard<'_, HashMap<String, TensorData>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The values of a tensor, which are no longer in memory here.
+    fn take(&self, name: &str) -> TensorData {
+        let taken = self.memory().remove(name);
+        taken.unwrap_or_else(|| self.file.read_again(name, self.sums[name]))
+    }
+
+    /// The same, but they stay where they are.
+    fn copy(&self, name: &str) -> TensorData {
+        let copy = self.memory().get(name).cloned();
+        copy.unwrap_or_else(|| self.file.read_again(name, self.sums[name]))
+    }
+
+    /// `module` with parameters that are taken from here when they are first used.
     pub fn assign_later<M: Module>(&self, module: M) -> M {
-        module.map(&mut Later::new(self))
+        module.map(&mut Later { checkpoint: self, path: Path::default() })
     }
 
-    /// `module`, the weights of its convolutions apart from it. Those that are in memory are moved, others will be read
-    /// from the file; what `module` has in their place is read when it is first used.
-    pub fn take_weights<M: Module>(&self, module: M) -> (M, ConvWeights) {
-        let mut take = Take { later: Later::new(self), taken: HashMap::new() };
-        let module = module.map(&mut take);
-        (module, ConvWeights(Mutex::new(take.taken)))
+    /// The weights of the convolutions of `module`, whose parameters are from here.
+    pub fn conv_weights<M: Module>(&self, module: &M) -> ConvWeights {
+        let mut names = WeightNames::default();
+        module.visit(&mut names);
+        ConvWeights(Some((self.clone(), names.names)))
+    }
+
+    /// As [`for_each`], of a `module` whose parameters are from here. None stays in memory that was not there before.
+    pub fn for_each<M: Module>(&self, module: &M, each: impl FnMut(String, TensorData)) {
+        module.visit(&mut Values { path: Path::default(), checkpoint: Some(self), each });
     }
 }
 
-/// How one weight is had.
-type Read = Box<dyn FnOnce() -> Vec<f32> + Send>;
-
-/// Weights of convolutions for whoever needs each of them once: none is in memory longer than it is needed. Those that
-/// were not taken from their module are read there.
+/// Weights of convolutions for whoever needs each of them once: those of a file are in memory no longer than that takes.
 #[derive(Default)]
-pub(crate) struct ConvWeights(Mutex<HashMap<ParamId, Read>>);
+pub(crate) struct ConvWeights(Option<(Checkpoint, HashMap<ParamId, String>)>);
 
 impl ConvWeights {
-    /// The values of a weight, which is gone from here afterwards.
+    /// The values of a weight.
     pub fn of(&self, weight: &Param<Tensor<4>>) -> Vec<f32> {
-        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&weight.id);
-        taken.map_or_else(|| values(weight.val()), |read| read())
+        let data = match &self.0 {
+            Some((checkpoint, names)) if !weight.is_initialized() => checkpoint.take(&names[&weight.id]),
+            _ => weight.val().into_data(),
+        };
+        data.try_into_vec().expect("weights are f32")
     }
-}
-
-fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.try_into_vec_as().expect("weights are f32")
 }
 
 /// `module` with those of its parameters that `wanted` names read from a file that has them under the same names and
@@ -161,7 +196,7 @@ pub(crate) fn collect<M: Module>(module: &M) -> Vec<(String, TensorData)> {
 
 /// Calls `each` with the name and the values of every parameter and running statistic, one after the other.
 pub(crate) fn for_each<M: Module>(module: &M, each: impl FnMut(String, TensorData)) {
-    module.visit(&mut Values { path: Path::default(), each });
+    module.visit(&mut Values { path: Path::default(), checkpoint: None, each });
 }
 
 /// `module` with parameter ids that follow from their names, the same in every process.
@@ -242,12 +277,14 @@ impl ModuleVisitor for Names {
     }
 }
 
-struct Values<F> {
+struct Values<'a, F> {
     path: Path,
+    /// Where parameters are from that were not used yet.
+    checkpoint: Option<&'a Checkpoint>,
     each: F,
 }
 
-impl<F: FnMut(String, TensorData)> ModuleVisitor for Values<F> {
+impl<F: FnMut(String, TensorData)> ModuleVisitor for Values<'_, F> {
     fn enter_module(&mut self, name: &str, container: &str) {
         self.path.enter(name, container);
     }
@@ -257,7 +294,32 @@ impl<F: FnMut(String, TensorData)> ModuleVisitor for Values<F> {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        (self.each)(self.path.name(), param.val().into_data());
+        let name = self.path.name();
+        let values = match self.checkpoint {
+            Some(checkpoint) if !param.is_initialized() => checkpoint.copy(&name),
+            _ => param.val().into_data(),
+        };
+        (self.each)(name, values);
+    }
+}
+
+#[derive(Default)]
+struct WeightNames {
+    path: Path,
+    names: HashMap<ParamId, String>,
+}
+
+impl ModuleVisitor for WeightNames {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, name: &str, container: &str) {
+        self.path.exit(name, container);
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.names.insert(param.id, self.path.name());
     }
 }
 
@@ -298,26 +360,12 @@ impl ModuleMapper for Loader<'_> {
     }
 }
 
-struct Later {
-    checkpoint: Checkpoint,
+struct Later<'a> {
+    checkpoint: &'a Checkpoint,
     path: Path,
 }
 
-impl Later {
-    fn new(checkpoint: &Checkpoint) -> Self {
-        Self { checkpoint: checkpoint.clone(), path: Path::default() }
-    }
-
-    /// Reads the current parameter from the file, if it is there.
-    fn read(&self, shape: Shape) -> Option<impl Fn() -> TensorData + Send + Sync + 'static> {
-        let name = self.path.name();
-        let sum = *self.checkpoint.sums.get(&name)?;
-        let file = Arc::clone(&self.checkpoint.file);
-        Some(move || file.read_again(&name, shape.clone(), sum))
-    }
-}
-
-impl ModuleMapper for Later {
+impl ModuleMapper for Later<'_> {
     fn enter_module(&mut self, name: &str, container: &str) {
         self.path.enter(name, container);
     }
@@ -327,41 +375,9 @@ impl ModuleMapper for Later {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let (shape, device) = (param.lazy_shape(), param.lazy_device());
-        let Some(read) = self.read(shape.clone()) else { return param };
-        Param::uninitialized(
-            param.id,
-            move |device, _| Tensor::from_data(read(), device),
-            device,
-            false,
-            shape,
-        )
-    }
-}
-
-struct Take {
-    later: Later,
-    taken: HashMap<ParamId, Read>,
-}
-
-impl ModuleMapper for Take {
-    fn enter_module(&mut self, name: &str, container: &str) {
-        self.later.enter_module(name, container);
-    }
-
-    fn exit_module(&mut self, name: &str, container: &str) {
-        self.later.exit_module(name, container);
-    }
-
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let Some(read) = self.later.read(param.lazy_shape()).filter(|_| D == 4) else { return param };
-        let taken: Read = if param.is_initialized() {
-            let tensor = param.val();
-            Box::new(|| values(tensor))
-        } else {
-            Box::new(move || read().try_into_vec().expect("weights are f32"))
-        };
-        self.taken.insert(param.id, taken);
-        self.later.map_float(param)
+        let (shape, device, name) = (param.lazy_shape(), param.lazy_device(), self.path.name());
+        let checkpoint = self.checkpoint.clone();
+        let take = move |device: &Device, _| Tensor::from_data(checkpoint.take(&name), device);
+        Param::uninitialized(param.id, take, device, false, shape)
     }
 }

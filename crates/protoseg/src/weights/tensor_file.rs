@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use burn::tensor::{Shape, TensorData};
+use burn::tensor::TensorData;
 use half::{bf16, f16};
 use protoseg_data::open_regular;
 use pytorch_reader::{DType as TorchDtype, PytorchReader};
@@ -116,16 +116,30 @@ impl TensorFile {
 
     /// The values of a tensor that [`Self::names`] lists, as f32; every one of them is finite and not absurdly large.
     pub fn read(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
-        let dtype = match &self.tensors[name].source {
-            Source::Raw { dtype, .. } => *dtype,
-            Source::Torch(tensor) => dtype_of(tensor.dtype()),
+        let failed = |source| WeightsError::Read { path: self.path.clone(), source };
+        let Stored { shape, source } = &self.tensors[name];
+        let values = match source {
+            Source::Raw { file, offset, dtype } => {
+                let mut file = file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                file.seek(SeekFrom::Start(*offset)).map_err(failed)?;
+                read_values(&mut *file, *dtype, shape.iter().product()).map_err(failed)?
+            }
+            Source::Torch(tensor) => {
+                let mut values = Vec::new();
+                append(&tensor.read().map_err(failed)?, dtype_of(tensor.dtype()), &mut values)
+                    .map(|()| values)
+            }
         };
-        let values = to_f32(&self.bytes(name)?, dtype);
         let values = values.ok_or_else(|| WeightsError::Format {
             path: self.path.clone(),
             reason: format!("tensor `{name}` is not of a float type"),
         })?;
-        match values.iter().find(|value| value.is_nan() || value.abs() > LARGEST) {
+        // Without a way out of the inner loop, it takes a vector at a time.
+        let is_wrong = |value: &f32| value.is_nan() | (value.abs() > LARGEST);
+        let has_wrong = |part: &&[f32]| part.iter().fold(false, |wrong, value| wrong | is_wrong(value));
+        let wrong =
+            values.chunks(1024).find(has_wrong).and_then(|part| part.iter().find(|value| is_wrong(value)));
+        match wrong {
             Some(&value) => {
                 Err(WeightsError::NotFinite { path: self.path.clone(), tensor: name.to_string(), value })
             }
@@ -138,9 +152,9 @@ impl TensorFile {
     /// # Panics
     /// If they are others now: the file was written to. Programs that write files whole put another in its place, which
     /// leaves the open one as it is.
-    pub(crate) fn read_again(&self, name: &str, shape: Shape, sum: u32) -> TensorData {
+    pub(crate) fn read_again(&self, name: &str, sum: u32) -> TensorData {
         let values = self.read(name).unwrap_or_else(|error| panic!("{error}"));
-        let values = TensorData::new(values, shape);
+        let values = TensorData::new(values, self.shape(name).unwrap_or_default());
         let is_same = crc32fast::hash(values.as_bytes()) == sum;
         assert!(is_same, "`{}` was written to while it was in use", self.path.display());
         values
@@ -266,16 +280,34 @@ fn dtype_of(dtype: TorchDtype) -> Dtype {
     }
 }
 
-fn to_f32(bytes: &[u8], dtype: Dtype) -> Option<Vec<f32>> {
-    fn each<const N: usize>(bytes: &[u8], convert: impl Fn([u8; N]) -> f32) -> Vec<f32> {
-        let (chunks, _) = bytes.as_chunks::<N>();
-        chunks.iter().map(|&chunk| convert(chunk)).collect()
+/// So many values as f32, unless they are of no float type. A part of the file at a time: a copy of a whole tensor would
+/// leave a hole in memory.
+fn read_values(file: &mut dyn ReadSeek, dtype: Dtype, count: usize) -> io::Result<Option<Vec<f32>>> {
+    let mut values = Vec::with_capacity(count);
+    let mut part = [0; 1 << 16];
+    let mut left = count * dtype.bitsize() / 8;
+    while left > 0 {
+        let part = &mut part[..left.min(1 << 16)];
+        file.read_exact(part)?;
+        if append(part, dtype, &mut values).is_none() {
+            return Ok(None);
+        }
+        left -= part.len();
     }
-    Some(match dtype {
-        Dtype::F32 => each(bytes, f32::from_le_bytes),
-        Dtype::F64 => each(bytes, |bytes| f64::from_le_bytes(bytes) as f32),
-        Dtype::F16 => each(bytes, |bytes| f16::from_le_bytes(bytes).to_f32()),
-        Dtype::BF16 => each(bytes, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+    Ok(Some(values))
+}
+
+/// Adds values to others, unless they are of no float type.
+fn append(bytes: &[u8], dtype: Dtype, to: &mut Vec<f32>) -> Option<()> {
+    fn each<const N: usize>(bytes: &[u8], to: &mut Vec<f32>, convert: impl Fn([u8; N]) -> f32) {
+        to.extend(bytes.as_chunks::<N>().0.iter().map(|&chunk| convert(chunk)));
+    }
+    match dtype {
+        Dtype::F32 => each(bytes, to, f32::from_le_bytes),
+        Dtype::F64 => each(bytes, to, |bytes| f64::from_le_bytes(bytes) as f32),
+        Dtype::F16 => each(bytes, to, |bytes| f16::from_le_bytes(bytes).to_f32()),
+        Dtype::BF16 => each(bytes, to, |bytes| bf16::from_le_bytes(bytes).to_f32()),
         _ => return None,
-    })
+    }
+    Some(())
 }
