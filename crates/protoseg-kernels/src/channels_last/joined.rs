@@ -175,7 +175,7 @@ fn filter(conv: &PackedConv, shape: &ConvShape, input: &[f32], first: usize, out
     let Kernel::Depthwise(depthwise) = &conv.kernel else {
         unreachable!("it was depthwise when it was joined")
     };
-    let finish = Finish { bias: Some(&conv.bias), add: None, activation: conv.activation };
+    let finish = conv.finish();
     fast(Band { shape, taps: depthwise.taps(), input, finish, first, out, stride: shape.to });
 }
 
@@ -190,7 +190,7 @@ pub(super) fn product(conv: &PackedConv, left: &[f32], add: Option<&[f32]>, out:
         from: 0,
         depth: right.inner,
         accumulate: false,
-        finish: Finish { bias: Some(&conv.bias), add, activation: conv.activation },
+        finish: Finish { add, ..conv.finish() },
         out,
         stride,
     });

@@ -134,7 +134,7 @@ impl PackedConv {
         assert!(stride >= shape.to, "pixels of {} channels cannot be {stride} apart", shape.to);
         assert_eq!(out.len().div_ceil(stride), pixels, "output of {shape:?}");
         assert!(out.len() >= (pixels.max(1) - 1) * stride + shape.to, "the last pixel of {shape:?}");
-        let finish = Finish { bias: Some(&self.bias), add, activation: self.activation };
+        let finish = Finish { add, ..self.finish() };
         match &self.kernel {
             Kernel::Rows(weight) => multiply(input, weight, finish, out, stride),
             Kernel::Gather(weight) => gather::run(shape, input, weight, finish, out, stride),
@@ -144,6 +144,21 @@ impl PackedConv {
             Kernel::Winograd(winograd) => winograd.run(shape, input, finish, out, stride),
             Kernel::Depthwise(depthwise) => depthwise.run(shape, input, finish, out, stride),
         }
+    }
+
+    /// Whether [`Self::run_onto`] works.
+    pub fn runs_onto(&self) -> bool {
+        matches!(&self.kernel, Kernel::Rows(weight) if weight.tiles().is_none())
+    }
+
+    /// As [`Self::run`], with what is in `out` as the map that is added: a third less memory is touched.
+    pub fn run_onto(&self, input: &[f32], out: &mut [f32], stride: usize) {
+        let Kernel::Rows(weight) = &self.kernel else { panic!("no product: {:?}", self.shape) };
+        multiply(input, weight, Finish { onto: true, ..self.finish() }, out, stride);
+    }
+
+    fn finish(&self) -> Finish<'_> {
+        Finish { bias: Some(&self.bias), activation: self.activation, ..Finish::default() }
     }
 
     pub fn shape(&self) -> &ConvShape {

@@ -176,6 +176,9 @@ pub fn as_lines(values: &mut [f32]) -> &mut [Line] {
     lines
 }
 
+/// How many rows further on the next ones are asked for where they lie far apart: the machine does not see them coming.
+const NEXT: usize = 16;
+
 /// Panels of a matrix of `outer` columns, whose rows lie in `values`, `stride` apart: as many as fill `lines`.
 pub(super) fn pack_rows(values: &[f32], stride: usize, outer: usize, lines: &mut [Line]) {
     let inner = lines.len() / outer.div_ceil(LANES);
@@ -183,6 +186,7 @@ pub(super) fn pack_rows(values: &[f32], stride: usize, outer: usize, lines: &mut
         let columns = panel * LANES..outer.min((panel + 1) * LANES);
         for (Line(lanes), row) in lines.iter_mut().zip(values.chunks(stride)) {
             let row = &row[columns.clone()];
+            prefetch(row.as_ptr().wrapping_add(NEXT * stride));
             match row.first_chunk() {
                 Some(row) => *lanes = *row,
                 None => (0..LANES).for_each(|lane| lanes[lane] = row.get(lane).copied().unwrap_or(0.0)),
@@ -199,10 +203,11 @@ pub(super) fn pack_columns(values: &[f32], stride: usize, inner: usize, times: f
         for lane in 0..LANES {
             match columns.next() {
                 Some(column) => {
-                    lines
-                        .iter_mut()
-                        .zip(&column[..inner])
-                        .for_each(|(line, value)| line.0[lane] = times * value);
+                    for (line, value) in lines.iter_mut().zip(&column[..inner]) {
+                        line.0[lane] = times * value;
+                    }
+                    let next = column.as_ptr().wrapping_add(NEXT * stride);
+                    (0..inner).step_by(LANES).for_each(|line| prefetch(next.wrapping_add(line)));
                 }
                 None => lines.iter_mut().for_each(|line| line.0[lane] = 0.0),
             }
@@ -223,13 +228,15 @@ pub fn lanes(values: &[f32]) -> Vec<Lanes> {
 }
 
 /// What is done to the sums of a product before they are stored: `activation(sum + bias + add)`, each part if it is
-/// there.
+/// there. Only products that are not made of tiles go `onto` anything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finish<'a> {
     /// One value per column, in lanes.
     pub bias: Option<&'a [Lanes]>,
     /// Laid out as the result.
     pub add: Option<&'a [f32]>,
+    /// Whether what is there where the result goes is added.
+    pub onto: bool,
     pub activation: Activation,
 }
 
@@ -442,7 +449,8 @@ impl Block<'_> {
         let width = |p: usize| if p + 1 == P { last_width } else { LANES };
         let corner = row * self.stride + panel * LANES;
         let mut sums = [[S::splat(0.0); P]; R];
-        if self.accumulate || start > 0 {
+        let is_first = !self.accumulate && start == 0;
+        if !is_first || self.finish.onto {
             let out = self.out.as_ptr().wrapping_add(corner);
             unrolled!(r in 0..R, at most 12, {
                 unrolled!(p in 0..P, at most 2, {
@@ -450,10 +458,11 @@ impl Block<'_> {
                     sums[r][p] = unsafe { read_vector::<S>(out.add(r * self.stride + p * LANES), width(p)) };
                 });
             });
-        } else if let Some(bias) = self.finish.bias {
+        }
+        if let (true, Some(bias)) = (is_first, self.finish.bias) {
             unrolled!(p in 0..P, at most 2, {
                 let bias = S::load(&bias[panel + p]);
-                unrolled!(r in 0..R, at most 12, { sums[r][p] = bias });
+                unrolled!(r in 0..R, at most 12, { sums[r][p] = S::add(sums[r][p], bias) });
             });
         }
         let left = self.left.as_ptr().wrapping_add(row * self.left_stride);
@@ -532,26 +541,5 @@ pub unsafe fn write_vector<S: Simd>(to: *mut f32, from: S::Vector, width: usize)
     } else {
         // SAFETY: the caller's promise.
         S::store_first(from, unsafe { std::slice::from_raw_parts_mut(to, width) }, width);
-    }
-}
-
-/// The first `width` values of `from`. Lane by lane where they are fewer than [`LANES`]: given two copies, the
-/// compiler would make one of them, a slow call of `memmove` for every length.
-#[inline(always)]
-pub fn read(to: &mut Lanes, from: &[f32], width: usize) {
-    if width == LANES {
-        *to = *from.first_chunk().expect("as many values as lanes");
-    } else {
-        (0..LANES).filter(|&lane| lane < width).for_each(|lane| to[lane] = from[lane]);
-    }
-}
-
-/// The opposite of [`read`].
-#[inline(always)]
-pub fn write(to: &mut [f32], from: &Lanes, width: usize) {
-    if width == LANES {
-        *to.first_chunk_mut().expect("as many values as lanes") = *from;
-    } else {
-        (0..LANES).filter(|&lane| lane < width).for_each(|lane| to[lane] = from[lane]);
     }
 }

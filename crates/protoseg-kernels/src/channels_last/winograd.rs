@@ -7,14 +7,14 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::panels::{Block, Finish, LANES, Lanes, Line, PanelsView, as_lines, read, share, write};
+use super::panels::{Block, Finish, LANES, Line, PanelsView, as_lines, read_vector, share, write_vector};
 use crate::{
     ConvShape,
     scratch::Scratch,
     simd::{Simd, Work, fast, prefetch, unrolled},
     winograd::{
         grid::{Corner, Grid, corners, place},
-        tile::{Room, Tile},
+        tile::Tile,
         with_tile,
     },
 };
@@ -162,8 +162,8 @@ fn run_tiles<const M: usize, const N: usize>(
 
 /// Stage by stage, for weights that no cache holds once they are transformed. Transformed ones are 4 to 7 times as many
 /// as the taps, so taps are kept and transformed for some panels of output channels at a time, which stay in the last
-/// cache. Fetching all of them takes about a tenth less time, and several times the memory. A task is then a place in the transformed tiles, of all tiles, so that its weights stay in the second
-/// cache.
+/// cache. Fetching all of them takes about a tenth less time, and several times the memory. A task is then a place in the
+/// transformed tiles, of all tiles, so that its weights stay in the second cache.
 fn run_stages<const M: usize, const N: usize>(
     tiles: &[Corner],
     (taps, together): (&[Line], usize),
@@ -287,7 +287,7 @@ struct TransformTaps<'a, 'b, const M: usize, const N: usize> {
 }
 
 impl<const M: usize, const N: usize> Work for TransformTaps<'_, '_, M, N> {
-    /// As [`Room::transform`], but the values stay in registers between taps and places.
+    /// As [`crate::winograd::tile::Room::transform`], but the values stay in registers between taps and places.
     #[inline(always)]
     fn run<S: Simd>(mut self) {
         let matrix = const { &Tile::<M, N>::TAPS };
@@ -299,33 +299,29 @@ impl<const M: usize, const N: usize> Work for TransformTaps<'_, '_, M, N> {
             unrolled!(tap in 0..9, at most 12, { taps_of[tap] = S::load(&taps[tap].0) });
             let [a, b, c, d, e, f, g, h, i] = taps_of;
             unrolled!(row in 0..N, at most 12, {
-                let left = dot::<S>(&matrix[row], a, d, g);
-                let middle = dot::<S>(&matrix[row], b, e, h);
-                let right = dot::<S>(&matrix[row], c, f, i);
+                let left = dot::<S, 3>(&matrix[row], &[a, d, g]);
+                let middle = dot::<S, 3>(&matrix[row], &[b, e, h]);
+                let right = dot::<S, 3>(&matrix[row], &[c, f, i]);
                 unrolled!(column in 0..N, at most 12, {
                     // SAFETY: there are N x N places, each of as many lines as there are channels, and this is their only
                     // borrower.
                     let line = unsafe { &mut *places[row * N + column].add(channel) };
-                    S::store(dot::<S>(&matrix[column], left, middle, right), &mut line.0);
+                    S::store(dot::<S, 3>(&matrix[column], &[left, middle, right]), &mut line.0);
                 });
             });
         }
     }
 }
 
-/// Three factors times three vectors. The factors are constants where this is inlined: those of zero cost nothing.
+/// Factors times vectors. The factors are constants where this is inlined: those of zero cost nothing.
 #[inline(always)]
-fn dot<S: Simd>(factors: &[f32; 3], a: S::Vector, b: S::Vector, c: S::Vector) -> S::Vector {
+fn dot<S: Simd, const I: usize>(factors: &[f32; I], vectors: &[S::Vector; I]) -> S::Vector {
     let mut sum = S::splat(0.0);
-    if factors[0] != 0.0 {
-        sum = S::mul_add_all(S::splat(factors[0]), a, sum);
-    }
-    if factors[1] != 0.0 {
-        sum = S::mul_add_all(S::splat(factors[1]), b, sum);
-    }
-    if factors[2] != 0.0 {
-        sum = S::mul_add_all(S::splat(factors[2]), c, sum);
-    }
+    unrolled!(i in 0..I, at most 12, {
+        if factors[i] != 0.0 {
+            sum = S::mul_add_all(S::splat(factors[i]), vectors[i], sum);
+        }
+    });
     sum
 }
 
@@ -343,8 +339,9 @@ impl<const M: usize, const N: usize> Work for TransformTiles<'_, M, N> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { shape, input, tiles, start, depth, out } = self;
+        let matrix = const { &Tile::<M, N>::INPUT };
         let place_len = apart(tiles.len() * depth);
-        let mut room = Room::<N, N>::new();
+        assert!(out.len() >= (N * N - 1) * place_len + tiles.len() * depth, "room for all places");
         for (tile, corner) in tiles.iter().enumerate() {
             let pixels: [[Option<&[f32]>; N]; N] = std::array::from_fn(|j| {
                 std::array::from_fn(|i| {
@@ -357,16 +354,26 @@ impl<const M: usize, const N: usize> Work for TransformTiles<'_, M, N> {
                 for pixel in pixels.as_flattened().iter().flatten() {
                     prefetch(pixel.as_ptr().wrapping_add(channel + AHEAD));
                 }
-                for (lanes, pixel) in room.x.as_flattened_mut().iter_mut().zip(pixels.as_flattened()) {
-                    match pixel {
-                        Some(pixel) => read(lanes, &pixel[channel..], width),
-                        None => *lanes = [0.0; LANES],
-                    }
-                }
-                room.transform::<S>(&Tile::<M, N>::INPUT);
-                for (index, lanes) in room.y.as_flattened().iter().enumerate() {
-                    write(&mut out[index * place_len + tile * depth + channel..], lanes, width);
-                }
+                let mut half = [[S::splat(0.0); N]; N];
+                unrolled!(i in 0..N, at most 12, {
+                    let mut line = [S::splat(0.0); N];
+                    unrolled!(j in 0..N, at most 12, {
+                        if let Some(pixel) = pixels[j][i] {
+                            // SAFETY: `channel + width` is at most `depth`, the pixel's length.
+                            line[j] = unsafe { read_vector::<S>(pixel.as_ptr().add(channel), width) };
+                        }
+                    });
+                    unrolled!(row in 0..N, at most 12, { half[row][i] = dot::<S, N>(&matrix[row], &line) });
+                });
+                // The value of the first place; the others follow at the same distance.
+                let out = out[tile * depth + channel..].as_mut_ptr();
+                unrolled!(row in 0..N, at most 12, {
+                    unrolled!(column in 0..N, at most 12, {
+                        let value = dot::<S, N>(&matrix[column], &half[row]);
+                        // SAFETY: there is room for all places.
+                        unsafe { write_vector::<S>(out.add((row * N + column) * place_len), value, width) };
+                    });
+                });
             }
         }
     }
@@ -386,9 +393,10 @@ impl<const M: usize, const N: usize> Work for CollectTiles<'_, '_, M, N> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let Self { shape, products, tiles, pixels, finish, stride } = self;
+        let matrix = const { &Tile::<M, N>::OUTPUT };
         let place_len = apart(tiles.len() * shape.to);
-        let mut room = Room::<N, M>::new();
-        let [least, most] = finish.activation.limits();
+        assert!(products.len() >= (N * N - 1) * place_len + tiles.len() * shape.to, "products of all places");
+        let [least, most] = finish.activation.limits().map(S::splat);
         for (tile, (corner, mut pixels)) in tiles.iter().zip(pixels).enumerate() {
             let adds: [[Option<&[f32]>; M]; M] = std::array::from_fn(|j| {
                 std::array::from_fn(|i| {
@@ -398,25 +406,35 @@ impl<const M: usize, const N: usize> Work for CollectTiles<'_, '_, M, N> {
             });
             for channel in (0..shape.to).step_by(LANES) {
                 let width = LANES.min(shape.to - channel);
-                for (index, lanes) in room.x.as_flattened_mut().iter_mut().enumerate() {
-                    read(lanes, &products[index * place_len + tile * shape.to + channel..], width);
-                }
-                room.transform::<S>(&Tile::<M, N>::OUTPUT);
-                let bias = finish.bias.map_or([0.0; LANES], |bias| bias[channel / LANES]);
-                let outputs =
-                    room.y.as_flattened().iter().zip(pixels.as_flattened_mut()).zip(adds.as_flattened());
-                for ((sums, pixel), add) in outputs {
-                    let Some(pixel) = pixel else { continue };
-                    let mut more = bias;
-                    if let Some(add) = add {
-                        let mut lanes = [0.0; LANES];
-                        read(&mut lanes, &add[channel..], width);
-                        more.iter_mut().zip(lanes).for_each(|(more, add)| *more += add);
-                    }
-                    let out: Lanes =
-                        std::array::from_fn(|lane| (sums[lane] + more[lane]).max(least).min(most));
-                    write(&mut pixel[channel..], &out, width);
-                }
+                // The product of the first place; the others follow at the same distance.
+                let products = products[tile * shape.to + channel..].as_ptr();
+                let mut half = [[S::splat(0.0); N]; M];
+                unrolled!(i in 0..N, at most 12, {
+                    let mut line = [S::splat(0.0); N];
+                    unrolled!(j in 0..N, at most 12, {
+                        // SAFETY: there are products of all places.
+                        line[j] = unsafe { read_vector::<S>(products.add((j * N + i) * place_len), width) };
+                    });
+                    unrolled!(row in 0..M, at most 12, { half[row][i] = dot::<S, N>(&matrix[row], &line) });
+                });
+                let bias = finish.bias.map_or(S::splat(0.0), |bias| S::load(&bias[channel / LANES]));
+                unrolled!(row in 0..M, at most 12, {
+                    unrolled!(column in 0..M, at most 12, {
+                        if let Some(pixel) = &mut pixels[row][column] {
+                            let mut sum = S::add(dot::<S, N>(&matrix[column], &half[row]), bias);
+                            if let Some(add) = adds[row][column] {
+                                // SAFETY: `channel + width` is at most the length of what is added.
+                                let add = unsafe { read_vector::<S>(add.as_ptr().add(channel), width) };
+                                sum = S::add(sum, add);
+                            }
+                            let out = &mut pixel[channel..][..width];
+                            // SAFETY: it has that length.
+                            unsafe {
+                                write_vector::<S>(out.as_mut_ptr(), S::min(S::max(sum, least), most), width);
+                            }
+                        }
+                    });
+                });
             }
         }
     }

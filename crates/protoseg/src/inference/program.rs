@@ -131,12 +131,25 @@ impl Step {
         self.from.iter().copied().chain([self.to])
     }
 
+    /// The map that this step can add to where it lies: its result may then take the place of that map.
+    fn goes_onto(&self) -> Option<Map> {
+        match (&self.work, &self.from[..]) {
+            (Work::Conv(conv), &[from, add]) => {
+                (conv.runs_onto() && from != add && add.shape == self.to.shape).then_some(add)
+            }
+            _ => None,
+        }
+    }
+
     fn run(&self, slots: &Slots, program: &Program, out: &mut [f32]) {
-        let maps: Vec<&[f32]> =
-            self.from.iter().map(|map| slots.0[program.slot[map.id]].read(map.len())).collect();
+        // What lies where the result goes is not read from here.
+        let slot = |map: &Map| program.slot[map.id];
+        let apart = self.from.iter().filter(|map| slot(map) != slot(&self.to));
+        let maps: Vec<&[f32]> = apart.map(|map| slots.0[slot(map)].read(map.len())).collect();
         let [.., channels] = self.to.shape;
         let out = &mut out[self.offset..];
         match &self.work {
+            Work::Conv(conv) if maps.len() < self.from.len() => conv.run_onto(maps[0], out, channels),
             Work::Conv(conv) => conv.run(maps[0], maps.get(1).copied(), out, channels),
             Work::Joined(convs) => convs.run(maps[0], maps.get(1).copied(), out),
             Work::PerToken(layers) => layers.run(maps[0], maps.get(1).copied(), out, channels),
@@ -294,9 +307,10 @@ impl Builder {
         outputs.iter().for_each(|output| last[output.id] = steps.len());
         let mut lengths: Vec<usize> = Vec::new();
         let mut free: Vec<usize> = Vec::new();
-        let mut slot = vec![usize::MAX; maps.len()];
-        let mut place = |map: Map, free: &mut Vec<usize>| {
-            if slot[map.id] == usize::MAX {
+        const NONE: usize = usize::MAX;
+        let mut slot = vec![NONE; maps.len()];
+        let place = |map: Map, slot: &mut [usize], lengths: &mut Vec<usize>, free: &mut Vec<usize>| {
+            if slot[map.id] == NONE {
                 // The smallest free slot that is large enough, else the largest, which grows, else a new one.
                 free.sort_by_key(|&slot| lengths[slot]);
                 let fitting = free.iter().position(|&slot| lengths[slot] >= map.len());
@@ -310,13 +324,17 @@ impl Builder {
                 lengths[chosen] = lengths[chosen].max(map.len());
                 slot[map.id] = chosen;
             }
-            slot[map.id]
         };
-        place(input, &mut free);
+        place(input, &mut slot, &mut lengths, &mut free);
         for (index, step) in steps.iter().enumerate() {
-            place(step.to, &mut free);
-            let mut done: Vec<usize> =
-                step.maps().filter(|map| last[map.id] == index).map(|map| place(map, &mut free)).collect();
+            // Nobody else needs a map that is last read here.
+            let onto = step.goes_onto().filter(|add| last[add.id] == index && slot[step.to.id] == NONE);
+            match onto {
+                Some(add) => slot[step.to.id] = slot[add.id],
+                None => place(step.to, &mut slot, &mut lengths, &mut free),
+            }
+            let done = step.maps().filter(|map| last[map.id] == index && Some(*map) != onto);
+            let mut done: Vec<usize> = done.map(|map| slot[map.id]).collect();
             done.dedup();
             free.append(&mut done);
         }
@@ -378,7 +396,7 @@ impl Program {
         }
         for step in &self.steps {
             watch(step, true);
-            // A step writes to a slot that none of its other maps is in.
+            // A step writes to a slot that none of its other maps is in, but one that it adds to.
             let slot = self.slot[step.to.id];
             let mut out = std::mem::take(&mut slots.0[slot]);
             step.run(slots, self, out.write(step.to.len()));
