@@ -268,10 +268,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{
-        channels_last::tokens::tests::{assert_near, values},
-        simd::pretend::{Path, with},
-    };
+    use crate::channels_last::tokens::tests::{assert_near, values};
 
     /// Attention by its definition, in double precision.
     fn plain(qkv: &[f32], heads: usize, channels: usize) -> Vec<f64> {

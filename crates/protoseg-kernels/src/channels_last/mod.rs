@@ -35,7 +35,7 @@ pub use token_layers::{Between, TokenLayers};
 pub use tokens::{LayerNorm, gated, gelu};
 pub use transpose::transpose;
 
-use crate::{Activation, ConvShape, Precision, winograd::grid::Grid};
+use crate::{Activation, ConvShape, Precision, winograd::grid};
 use depthwise::Depthwise;
 use panels::Products;
 use winograd::Winograd;
@@ -173,7 +173,7 @@ impl PackedConv {
             Kernel::Lines(_) => "lines".to_string(),
             Kernel::Taps(_) => "taps".to_string(),
             Kernel::Depthwise(_) => "depthwise".to_string(),
-            Kernel::Winograd(winograd) => format!("winograd {}", winograd.tile_side()),
+            Kernel::Winograd(winograd) => format!("winograd {}", winograd.sides()),
         }
     }
 
@@ -204,5 +204,7 @@ impl PackedConv {
 
 /// Whether the taps that lie on the map are fewer than the products of Winograd's algorithm.
 fn fewer_taps(shape: &ConvShape) -> bool {
-    shape.is_same_3x3() && shape.dilation > 1 && taps::products(shape) < Grid::cheapest(shape).1
+    shape.is_same_3x3()
+        && shape.dilation > 1
+        && taps::products(shape) < grid::products(shape, &grid::parts(shape))
 }

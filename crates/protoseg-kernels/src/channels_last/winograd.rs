@@ -3,7 +3,7 @@
 //! A task takes some tiles through all of it: transform, one product for each place in a transformed tile, and the
 //! transform back with bias, shortcut and activation. Its intermediate values stay in the caches.
 
-use std::ops::Range;
+use std::{marker::PhantomData, ops::Range};
 
 use rayon::prelude::*;
 
@@ -13,9 +13,8 @@ use crate::{
     scratch::Scratch,
     simd::{Simd, Work, fast, prefetch, unrolled},
     winograd::{
-        grid::{Corner, Grid, corners, place},
-        tile::Tile,
-        with_tile,
+        grid::{self, Corner, Cut, corners, place},
+        lines::{Lines, Pair, SIDE, Single, Tiles},
     },
 };
 
@@ -39,67 +38,119 @@ const MANY_TILES: usize = 128;
 
 #[derive(Clone, Debug)]
 pub struct Winograd {
-    /// Outputs along a tile's side.
-    m: usize,
+    parts: Vec<Part>,
+    /// `[panel][from][tap]`, for the parts that transform them in use. A panel is [`LANES`] output channels.
+    taps: Vec<Line>,
+}
+
+/// Tiles that are cut in the same way.
+#[derive(Clone, Debug)]
+struct Part {
+    cuts: [Cut; 2],
     tiles: Vec<Corner>,
     weights: Weights,
 }
 
-/// Weights in lines of [`LANES`] output channels, a panel.
 #[derive(Clone, Debug)]
 enum Weights {
     /// Transformed, `[place in a transformed tile][panel][from]`, places as far apart as [`place_lines`] says.
     Places(Vec<Line>),
-    /// As they are, `[panel][from][tap]`. In each run, so many panels are transformed at a time.
-    Taps { lines: Vec<Line>, panels: usize },
+    /// Taps, of which so many panels are transformed at a time in each run.
+    Taps { panels: usize },
+}
+
+impl Part {
+    fn places(&self) -> usize {
+        self.cuts.map(Cut::places).iter().product()
+    }
+}
+
+/// Calls a function of how rows and columns are cut, given as values, with types that say it.
+macro_rules! with_lines {
+    ($cuts:expr, $function:ident $arguments:tt) => {
+        match $cuts {
+            [Cut::All(6), _] => $function::<Tiles<6, 8>, Tiles<6, 8>> $arguments,
+            [Cut::All(5), _] => $function::<Tiles<5, 7>, Tiles<5, 7>> $arguments,
+            [Cut::All(4), _] => $function::<Tiles<4, 6>, Tiles<4, 6>> $arguments,
+            [Cut::All(2), _] => $function::<Tiles<2, 4>, Tiles<2, 4>> $arguments,
+            [Cut::Three, Cut::Whole(2)] => $function::<Tiles<3, 5>, Pair> $arguments,
+            [Cut::Three, Cut::Whole(_)] => $function::<Tiles<3, 5>, Single> $arguments,
+            [Cut::Whole(2), Cut::Three] => $function::<Pair, Tiles<3, 5>> $arguments,
+            [Cut::Whole(2), Cut::Whole(2)] => $function::<Pair, Pair> $arguments,
+            [Cut::Whole(2), _] => $function::<Pair, Single> $arguments,
+            [Cut::Whole(_), Cut::Three] => $function::<Single, Tiles<3, 5>> $arguments,
+            [Cut::Whole(_), Cut::Whole(2)] => $function::<Single, Pair> $arguments,
+            [Cut::Whole(_), _] => $function::<Single, Single> $arguments,
+            _ => $function::<Tiles<3, 5>, Tiles<3, 5>> $arguments,
+        }
+    };
 }
 
 impl Winograd {
     pub fn new(shape: &ConvShape, weight: &[f32]) -> Self {
-        Self::keeping(shape, weight, CACHED, STREAMED)
+        Self::of_parts(&grid::parts(shape), shape, weight, [CACHED, STREAMED])
     }
 
-    /// Keeps transformed weights of at most `cached` bytes, and transforms others in parts of about `streamed` bytes.
-    fn keeping(shape: &ConvShape, weight: &[f32], cached: usize, streamed: usize) -> Self {
+    /// A map that is cut into these parts. Keeps transformed weights of at most `cached` bytes for each, and transforms
+    /// others about `streamed` bytes at a time.
+    fn of_parts(
+        parts: &[[Cut; 2]],
+        shape: &ConvShape,
+        weight: &[f32],
+        [cached, streamed]: [usize; 2],
+    ) -> Self {
         let &ConvShape { from, to, .. } = shape;
-        let (m, _) = Grid::cheapest(shape);
         let taps = tap_lines(shape, weight);
-        let (panels, places) = (to.div_ceil(LANES), (m + 2) * (m + 2));
-        let bytes = |panels: usize| places * place_lines(panels, from) * size_of::<Line>();
-        let weights = if bytes(panels) <= cached {
-            let mut lines = vec![Line([0.0; LANES]); places * place_lines(panels, from)];
-            with_tile!(m, transform_taps(&taps, from, 0..from, &mut lines));
-            Weights::Places(lines)
-        } else {
-            let panel = places * place_lines(1, from.min(CHANNELS_OF_ALL)) * size_of::<Line>();
-            let parts = panels.div_ceil((streamed / panel).max(1));
-            // Products take two panels at a time.
-            Weights::Taps { lines: taps, panels: panels.div_ceil(parts).next_multiple_of(2).min(panels) }
+        let panels = to.div_ceil(LANES);
+        let part = |&cuts: &[Cut; 2]| {
+            let places: usize = cuts.map(Cut::places).iter().product();
+            let lines = places * place_lines(panels, from);
+            let weights = if lines * size_of::<Line>() <= cached {
+                let mut lines = vec![Line([0.0; LANES]); lines];
+                with_lines!(cuts, transform_taps(&taps, from, 0..from, &mut lines));
+                Weights::Places(lines)
+            } else {
+                let panel = places * place_lines(1, from.min(CHANNELS_OF_ALL)) * size_of::<Line>();
+                let times = panels.div_ceil((streamed / panel).max(1));
+                // Products take two panels at a time.
+                Weights::Taps { panels: panels.div_ceil(times).next_multiple_of(2).min(panels) }
+            };
+            Part { cuts, tiles: corners(shape, cuts), weights }
         };
-        Self { m, tiles: corners(shape, m), weights }
+        let parts: Vec<Part> = parts.iter().map(part).collect();
+        let are_needed = parts.iter().any(|part| matches!(part.weights, Weights::Taps { .. }));
+        Self { parts, taps: if are_needed { taps } else { Vec::new() } }
     }
 
-    pub fn tile_side(&self) -> usize {
-        self.m
+    /// Outputs along the sides of tiles, as `5` or `3, 2`.
+    pub fn sides(&self) -> String {
+        let mut sides: Vec<usize> = self.parts.iter().flat_map(|part| part.cuts.map(Cut::outputs)).collect();
+        sides.sort_unstable_by_key(|&side| std::cmp::Reverse(side));
+        sides.dedup();
+        sides.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 
     /// Products of a channel pair.
     pub fn products(&self) -> usize {
-        self.tiles.len() * (self.m + 2) * (self.m + 2)
+        self.parts.iter().map(|part| part.tiles.len() * part.places()).sum()
     }
 
     pub fn weight_bytes(&self) -> usize {
-        match &self.weights {
-            Weights::Places(lines) | Weights::Taps { lines, .. } => size_of_val(&lines[..]),
-        }
+        let transformed = |part: &Part| match &part.weights {
+            Weights::Places(lines) => size_of_val(&lines[..]),
+            Weights::Taps { .. } => 0,
+        };
+        size_of_val(&self.taps[..]) + self.parts.iter().map(transformed).sum::<usize>()
     }
 
     pub fn run(&self, shape: &ConvShape, input: &[f32], finish: Finish, out: &mut [f32], stride: usize) {
-        let to = Output { finish, out, stride };
-        match &self.weights {
-            Weights::Places(lines) => with_tile!(self.m, run_tiles(&self.tiles, lines, shape, input, to)),
-            Weights::Taps { lines, panels } => {
-                with_tile!(self.m, run_stages(&self.tiles, (lines, *panels), shape, input, to));
+        for Part { cuts, tiles, weights } in &self.parts {
+            let to = Output { finish, out: &mut *out, stride };
+            match weights {
+                Weights::Places(lines) => with_lines!(*cuts, run_tiles(tiles, lines, shape, input, to)),
+                Weights::Taps { panels } => {
+                    with_lines!(*cuts, run_stages(tiles, (&self.taps, *panels), shape, input, to));
+                }
             }
         }
     }
@@ -113,27 +164,36 @@ struct Output<'a> {
 }
 
 /// The pixels of a tile's outputs, as far as they exist.
-type Pixels<'a, const M: usize> = [[Option<&'a mut [f32]>; M]; M];
+type Pixels<'a> = [[Option<&'a mut [f32]>; SIDE]; SIDE];
 
 /// The tiles in blocks of `count`, each tile with the pixels that it writes, none of them in two.
-fn blocks<'t, 'a, const M: usize>(
+fn blocks<'t, 'a, R: Lines, C: Lines>(
     tiles: &'t [Corner],
     shape: &ConvShape,
     count: usize,
     out: &'a mut [f32],
     stride: usize,
-) -> Vec<(&'t [Corner], Vec<Pixels<'a, M>>)> {
+) -> Vec<(&'t [Corner], Vec<Pixels<'a>>)> {
     let mut pixels: Vec<Option<&mut [f32]>> = out.chunks_mut(stride).map(Some).collect();
-    let mut own = |corner: &Corner| -> Pixels<'a, M> {
-        std::array::from_fn(|j| {
-            std::array::from_fn(|i| place(shape, corner, j, i, 0).and_then(|place| pixels[place].take()))
+    let mut own = |corner: &Corner| -> Pixels<'a> {
+        pixels_of::<R, C, _>(|steps| {
+            place(shape, corner, steps, [0; 2]).and_then(|place| pixels[place].take())
         })
     };
     tiles.chunks(count).map(|tiles| (tiles, tiles.iter().map(&mut own).collect())).collect()
 }
 
+/// Something for each output of a tile.
+fn pixels_of<R: Lines, C: Lines, T>(
+    mut of: impl FnMut([usize; 2]) -> Option<T>,
+) -> [[Option<T>; SIDE]; SIDE] {
+    std::array::from_fn(|j| {
+        std::array::from_fn(|i| if j < R::OUTPUTS && i < C::OUTPUTS { of([j, i]) } else { None })
+    })
+}
+
 /// Task by task, each some tiles from beginning to end: weights stay in a cache.
-fn run_tiles<const M: usize, const N: usize>(
+fn run_tiles<R: Lines, C: Lines>(
     tiles: &[Corner],
     weights: &[Line],
     shape: &ConvShape,
@@ -141,21 +201,30 @@ fn run_tiles<const M: usize, const N: usize>(
     Output { finish, out, stride }: Output,
 ) {
     let &ConvShape { from, to, .. } = shape;
+    let all = R::PRODUCTS * C::PRODUCTS;
     let channels = from.min(CHANNELS);
-    let count = share(tiles.len(), TILES.max(VALUES / (N * N * (channels + to))));
-    blocks::<M>(tiles, shape, count, out, stride).into_par_iter().for_each_init(
-        || (Scratch::new(N * N * apart(count * channels)), Scratch::new(N * N * apart(count * to))),
+    let count = share(tiles.len(), TILES.max(VALUES / (all * (channels + to))));
+    blocks::<R, C>(tiles, shape, count, out, stride).into_par_iter().for_each_init(
+        || (Scratch::new(all * apart(count * channels)), Scratch::new(all * apart(count * to))),
         |(inputs, products), (tiles, pixels)| {
             for start in (0..from).step_by(CHANNELS) {
                 let depth = CHANNELS.min(from - start);
-                fast(TransformTiles::<M, N> { shape, input, tiles, start, depth, out: inputs });
+                fast(TransformTiles::<R, C> {
+                    cut: PhantomData,
+                    shape,
+                    input,
+                    tiles,
+                    start,
+                    depth,
+                    out: inputs,
+                });
                 let lefts = inputs.chunks(apart(tiles.len() * depth));
                 let outs = products.chunks_mut(apart(tiles.len() * to));
                 for ((right, left), out) in places(weights, from, to).zip(lefts).zip(outs) {
                     multiply_place((right, start), (left, depth), tiles.len(), start > 0, (out, to));
                 }
             }
-            fast(CollectTiles::<M, N> { shape, products, tiles, pixels, finish, stride });
+            fast(CollectTiles::<R, C> { cut: PhantomData, shape, products, tiles, pixels, finish, stride });
         },
     );
 }
@@ -164,7 +233,7 @@ fn run_tiles<const M: usize, const N: usize>(
 /// as the taps, so taps are kept and transformed for some panels of output channels at a time, which stay in the last
 /// cache. Fetching all of them takes about a tenth less time, and several times the memory. A task is then a place in the
 /// transformed tiles, of all tiles, so that its weights stay in the second cache.
-fn run_stages<const M: usize, const N: usize>(
+fn run_stages<R: Lines, C: Lines>(
     tiles: &[Corner],
     (taps, together): (&[Line], usize),
     shape: &ConvShape,
@@ -172,25 +241,26 @@ fn run_stages<const M: usize, const N: usize>(
     Output { finish, out, stride }: Output,
 ) {
     let &ConvShape { from, to, .. } = shape;
+    let all = R::PRODUCTS * C::PRODUCTS;
     let channels = from.min(CHANNELS_OF_ALL);
     let count = share(tiles.len(), MANY_TILES);
-    let blocks = blocks::<M>(tiles, shape, count, out, stride);
-    let mut inputs = Scratch::new(blocks.len() * N * N * apart(count * channels));
-    let mut products = Scratch::new(blocks.len() * N * N * apart(count * to));
-    let mut weights = Scratch::new(N * N * place_lines(together, channels) * LANES);
+    let blocks = blocks::<R, C>(tiles, shape, count, out, stride);
+    let mut inputs = Scratch::new(blocks.len() * all * apart(count * channels));
+    let mut products = Scratch::new(blocks.len() * all * apart(count * to));
+    let mut weights = Scratch::new(all * place_lines(together, channels) * LANES);
     for start in (0..from).step_by(CHANNELS_OF_ALL) {
         let depth = CHANNELS_OF_ALL.min(from - start);
-        let block_len = N * N * apart(count * depth);
+        let block_len = all * apart(count * depth);
         inputs.par_chunks_mut(block_len).zip(&blocks).for_each(|(out, (tiles, _))| {
-            fast(TransformTiles::<M, N> { shape, input, tiles, start, depth, out });
+            fast(TransformTiles::<R, C> { cut: PhantomData, shape, input, tiles, start, depth, out });
         });
         for (part, taps) in taps.chunks(together * from * 9).enumerate() {
             let first = part * together * LANES;
             let outer = (to - first).min(together * LANES);
-            let lines = &mut as_lines(&mut weights)[..N * N * place_lines(outer.div_ceil(LANES), depth)];
-            transform_taps::<M, N>(taps, from, start..start + depth, lines);
-            let mut tasks: Vec<Vec<_>> = (0..N * N).map(|_| Vec::with_capacity(blocks.len())).collect();
-            let sides = inputs.chunks(block_len).zip(products.chunks_mut(N * N * apart(count * to)));
+            let lines = &mut as_lines(&mut weights)[..all * place_lines(outer.div_ceil(LANES), depth)];
+            transform_taps::<R, C>(taps, from, start..start + depth, lines);
+            let mut tasks: Vec<Vec<_>> = (0..all).map(|_| Vec::with_capacity(blocks.len())).collect();
+            let sides = inputs.chunks(block_len).zip(products.chunks_mut(all * apart(count * to)));
             for ((tiles, _), (left, out)) in blocks.iter().zip(sides) {
                 let rows = tiles.len();
                 let parts = left.chunks(apart(rows * depth)).zip(out.chunks_mut(apart(rows * to)));
@@ -204,9 +274,9 @@ fn run_stages<const M: usize, const N: usize>(
             });
         }
     }
-    let products = products.par_chunks(N * N * apart(count * to));
+    let products = products.par_chunks(all * apart(count * to));
     blocks.into_par_iter().zip(products).for_each(|((tiles, pixels), products)| {
-        fast(CollectTiles::<M, N> { shape, products, tiles, pixels, finish, stride });
+        fast(CollectTiles::<R, C> { cut: PhantomData, shape, products, tiles, pixels, finish, stride });
     });
 }
 
@@ -256,16 +326,12 @@ fn tap_lines(shape: &ConvShape, weight: &[f32]) -> Vec<Line> {
 }
 
 /// Some of the `from` channels of taps, `[panel][from][tap]`, transformed: `[place][panel][channel]`.
-fn transform_taps<const M: usize, const N: usize>(
-    taps: &[Line],
-    from: usize,
-    channels: Range<usize>,
-    out: &mut [Line],
-) {
+fn transform_taps<R: Lines, C: Lines>(taps: &[Line], from: usize, channels: Range<usize>, out: &mut [Line]) {
     let (panels, depth) = (taps.len() / (from * 9), channels.len());
     let parts = depth.div_ceil(TAPS);
     // For each part of a panel, that part of every place.
-    let mut tasks: Vec<Vec<&mut [Line]>> = (0..panels * parts).map(|_| Vec::with_capacity(N * N)).collect();
+    let mut tasks: Vec<Vec<&mut [Line]>> =
+        (0..panels * parts).map(|_| Vec::with_capacity(R::PRODUCTS * C::PRODUCTS)).collect();
     for place in out.chunks_mut(place_lines(panels, depth)) {
         let part = place[..panels * depth].chunks_mut(depth).flat_map(|panel| panel.chunks_mut(TAPS));
         tasks.iter_mut().zip(part).for_each(|(task, part)| task.push(part));
@@ -274,39 +340,41 @@ fn transform_taps<const M: usize, const N: usize>(
         let (panel, part) = (index / parts, index % parts);
         let first = panel * from + channels.start + part * TAPS;
         let taps = &taps[first * 9..][..places[0].len() * 9];
-        fast(TransformTaps::<M, N> { taps, places });
+        fast(TransformTaps::<R, C> { cut: PhantomData, taps, places });
     });
 }
 
 /// The taps of some input channels and [`LANES`] output channels.
-struct TransformTaps<'a, 'b, const M: usize, const N: usize> {
+struct TransformTaps<'a, 'b, R, C> {
+    cut: PhantomData<(R, C)>,
     /// `[channel][tap]`
     taps: &'a [Line],
     /// `[place][channel]`
     places: Vec<&'b mut [Line]>,
 }
 
-impl<const M: usize, const N: usize> Work for TransformTaps<'_, '_, M, N> {
+impl<R: Lines, C: Lines> Work for TransformTaps<'_, '_, R, C> {
     /// As [`crate::winograd::tile::Room::transform`], but the values stay in registers between taps and places.
     #[inline(always)]
     fn run<S: Simd>(mut self) {
-        let matrix = const { &Tile::<M, N>::TAPS };
+        let (rows, columns) = const { (&R::TAPS, &C::TAPS) };
         let count = self.taps.len() / 9;
-        assert!(self.places.len() == N * N && self.places.iter().all(|place| place.len() == count));
+        let all = R::PRODUCTS * C::PRODUCTS;
+        assert!(self.places.len() == all && self.places.iter().all(|place| place.len() == count));
         let places: Vec<*mut Line> = self.places.iter_mut().map(|place| place.as_mut_ptr()).collect();
         for (channel, taps) in self.taps.as_chunks::<9>().0.iter().enumerate() {
             let mut taps_of = [S::splat(0.0); 9];
             unrolled!(tap in 0..9, at most 12, { taps_of[tap] = S::load(&taps[tap].0) });
             let [a, b, c, d, e, f, g, h, i] = taps_of;
-            unrolled!(row in 0..N, at most 12, {
-                let left = dot::<S, 3>(&matrix[row], &[a, d, g]);
-                let middle = dot::<S, 3>(&matrix[row], &[b, e, h]);
-                let right = dot::<S, 3>(&matrix[row], &[c, f, i]);
-                unrolled!(column in 0..N, at most 12, {
-                    // SAFETY: there are N x N places, each of as many lines as there are channels, and this is their only
-                    // borrower.
-                    let line = unsafe { &mut *places[row * N + column].add(channel) };
-                    S::store(dot::<S, 3>(&matrix[column], &[left, middle, right]), &mut line.0);
+            unrolled!(row in 0..R::PRODUCTS, at most 8, {
+                let left = dot::<S, 3>(&rows[row], &[a, d, g]);
+                let middle = dot::<S, 3>(&rows[row], &[b, e, h]);
+                let right = dot::<S, 3>(&rows[row], &[c, f, i]);
+                unrolled!(column in 0..C::PRODUCTS, at most 8, {
+                    // SAFETY: there are as many places, each of as many lines as there are channels, and this is their
+                    // only borrower.
+                    let line = unsafe { &mut *places[row * C::PRODUCTS + column].add(channel) };
+                    S::store(dot::<S, 3>(&columns[column], &[left, middle, right]), &mut line.0);
                 });
             });
         }
@@ -317,7 +385,7 @@ impl<const M: usize, const N: usize> Work for TransformTaps<'_, '_, M, N> {
 #[inline(always)]
 fn dot<S: Simd, const I: usize>(factors: &[f32; I], vectors: &[S::Vector; I]) -> S::Vector {
     let mut sum = S::splat(0.0);
-    unrolled!(i in 0..I, at most 12, {
+    unrolled!(i in 0..I, at most 8, {
         if factors[i] != 0.0 {
             sum = S::mul_add_all(S::splat(factors[i]), vectors[i], sum);
         }
@@ -326,7 +394,8 @@ fn dot<S: Simd, const I: usize>(factors: &[f32; I], vectors: &[S::Vector; I]) ->
 }
 
 /// Tiles of the channels from `start` on, transformed: `[place][tile][channel]`.
-struct TransformTiles<'a, const M: usize, const N: usize> {
+struct TransformTiles<'a, R, C> {
+    cut: PhantomData<(R, C)>,
     shape: &'a ConvShape,
     input: &'a [f32],
     tiles: &'a [Corner],
@@ -335,43 +404,51 @@ struct TransformTiles<'a, const M: usize, const N: usize> {
     out: &'a mut [f32],
 }
 
-impl<const M: usize, const N: usize> Work for TransformTiles<'_, M, N> {
+impl<R: Lines, C: Lines> Work for TransformTiles<'_, R, C> {
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { shape, input, tiles, start, depth, out } = self;
-        let matrix = const { &Tile::<M, N>::INPUT };
+        let Self { cut: _, shape, input, tiles, start, depth, out } = self;
+        let (rows, columns) = const { (&R::INPUT, &C::INPUT) };
         let place_len = apart(tiles.len() * depth);
-        assert!(out.len() >= (N * N - 1) * place_len + tiles.len() * depth, "room for all places");
+        let all = R::PRODUCTS * C::PRODUCTS;
+        assert!(out.len() >= (all - 1) * place_len + tiles.len() * depth, "room for all places");
         for (tile, corner) in tiles.iter().enumerate() {
-            let pixels: [[Option<&[f32]>; N]; N] = std::array::from_fn(|j| {
-                std::array::from_fn(|i| {
-                    place(shape, corner, j, i, 1).map(|place| &input[place * shape.from + start..][..depth])
-                })
-            });
+            let mut pixels: [[Option<&[f32]>; SIDE]; SIDE] = [[None; SIDE]; SIDE];
+            for (j, row) in pixels[..R::INPUTS].iter_mut().enumerate() {
+                for (i, pixel) in row[..C::INPUTS].iter_mut().enumerate() {
+                    let place = place(shape, corner, [j, i], [R::BEFORE, C::BEFORE]);
+                    *pixel = place.map(|place| &input[place * shape.from + start..][..depth]);
+                }
+            }
             for channel in (0..depth).step_by(LANES) {
                 let width = LANES.min(depth - channel);
                 // So many pixels are read side by side that the machine does not see what comes next.
-                for pixel in pixels.as_flattened().iter().flatten() {
-                    prefetch(pixel.as_ptr().wrapping_add(channel + AHEAD));
+                for row in &pixels[..R::INPUTS] {
+                    for pixel in row[..C::INPUTS].iter().flatten() {
+                        prefetch(pixel.as_ptr().wrapping_add(channel + AHEAD));
+                    }
                 }
-                let mut half = [[S::splat(0.0); N]; N];
-                unrolled!(i in 0..N, at most 12, {
-                    let mut line = [S::splat(0.0); N];
-                    unrolled!(j in 0..N, at most 12, {
+                let mut half = [[S::splat(0.0); SIDE]; SIDE];
+                unrolled!(i in 0..C::INPUTS, at most 8, {
+                    let mut line = [S::splat(0.0); SIDE];
+                    unrolled!(j in 0..R::INPUTS, at most 8, {
                         if let Some(pixel) = pixels[j][i] {
                             // SAFETY: `channel + width` is at most `depth`, the pixel's length.
                             line[j] = unsafe { read_vector::<S>(pixel.as_ptr().add(channel), width) };
                         }
                     });
-                    unrolled!(row in 0..N, at most 12, { half[row][i] = dot::<S, N>(&matrix[row], &line) });
+                    unrolled!(row in 0..R::PRODUCTS, at most 8, {
+                        half[row][i] = dot::<S, SIDE>(&rows[row], &line);
+                    });
                 });
                 // The value of the first place; the others follow at the same distance.
                 let out = out[tile * depth + channel..].as_mut_ptr();
-                unrolled!(row in 0..N, at most 12, {
-                    unrolled!(column in 0..N, at most 12, {
-                        let value = dot::<S, N>(&matrix[column], &half[row]);
+                unrolled!(row in 0..R::PRODUCTS, at most 8, {
+                    unrolled!(column in 0..C::PRODUCTS, at most 8, {
+                        let value = dot::<S, SIDE>(&columns[column], &half[row]);
+                        let index = row * C::PRODUCTS + column;
                         // SAFETY: there is room for all places.
-                        unsafe { write_vector::<S>(out.add((row * N + column) * place_len), value, width) };
+                        unsafe { write_vector::<S>(out.add(index * place_len), value, width) };
                     });
                 });
             }
@@ -380,48 +457,51 @@ impl<const M: usize, const N: usize> Work for TransformTiles<'_, M, N> {
 }
 
 /// The outputs of products, `[place][tile][channel]`, written to the tiles' pixels.
-struct CollectTiles<'a, 'b, const M: usize, const N: usize> {
+struct CollectTiles<'a, 'b, R, C> {
+    cut: PhantomData<(R, C)>,
     shape: &'a ConvShape,
     products: &'a [f32],
     tiles: &'a [Corner],
-    pixels: Vec<Pixels<'b, M>>,
+    pixels: Vec<Pixels<'b>>,
     finish: Finish<'a>,
     stride: usize,
 }
 
-impl<const M: usize, const N: usize> Work for CollectTiles<'_, '_, M, N> {
+impl<R: Lines, C: Lines> Work for CollectTiles<'_, '_, R, C> {
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { shape, products, tiles, pixels, finish, stride } = self;
-        let matrix = const { &Tile::<M, N>::OUTPUT };
+        let Self { cut: _, shape, products, tiles, pixels, finish, stride } = self;
+        let (rows, columns) = const { (&R::OUTPUT, &C::OUTPUT) };
         let place_len = apart(tiles.len() * shape.to);
-        assert!(products.len() >= (N * N - 1) * place_len + tiles.len() * shape.to, "products of all places");
+        let all = R::PRODUCTS * C::PRODUCTS;
+        assert!(products.len() >= (all - 1) * place_len + tiles.len() * shape.to, "products of all places");
         let [least, most] = finish.activation.limits().map(S::splat);
         for (tile, (corner, mut pixels)) in tiles.iter().zip(pixels).enumerate() {
-            let adds: [[Option<&[f32]>; M]; M] = std::array::from_fn(|j| {
-                std::array::from_fn(|i| {
-                    let place = place(shape, corner, j, i, 0);
-                    finish.add.zip(place).map(|(add, place)| &add[place * stride..][..shape.to])
-                })
+            let adds: [[Option<&[f32]>; SIDE]; SIDE] = pixels_of::<R, C, _>(|steps| {
+                let place = place(shape, corner, steps, [0; 2]);
+                finish.add.zip(place).map(|(add, place)| &add[place * stride..][..shape.to])
             });
             for channel in (0..shape.to).step_by(LANES) {
                 let width = LANES.min(shape.to - channel);
                 // The product of the first place; the others follow at the same distance.
                 let products = products[tile * shape.to + channel..].as_ptr();
-                let mut half = [[S::splat(0.0); N]; M];
-                unrolled!(i in 0..N, at most 12, {
-                    let mut line = [S::splat(0.0); N];
-                    unrolled!(j in 0..N, at most 12, {
+                let mut half = [[S::splat(0.0); SIDE]; SIDE];
+                unrolled!(i in 0..C::PRODUCTS, at most 8, {
+                    let mut line = [S::splat(0.0); SIDE];
+                    unrolled!(j in 0..R::PRODUCTS, at most 8, {
+                        let index = j * C::PRODUCTS + i;
                         // SAFETY: there are products of all places.
-                        line[j] = unsafe { read_vector::<S>(products.add((j * N + i) * place_len), width) };
+                        line[j] = unsafe { read_vector::<S>(products.add(index * place_len), width) };
                     });
-                    unrolled!(row in 0..M, at most 12, { half[row][i] = dot::<S, N>(&matrix[row], &line) });
+                    unrolled!(row in 0..R::OUTPUTS, at most 8, {
+                        half[row][i] = dot::<S, SIDE>(&rows[row], &line);
+                    });
                 });
                 let bias = finish.bias.map_or(S::splat(0.0), |bias| S::load(&bias[channel / LANES]));
-                unrolled!(row in 0..M, at most 12, {
-                    unrolled!(column in 0..M, at most 12, {
+                unrolled!(row in 0..R::OUTPUTS, at most 8, {
+                    unrolled!(column in 0..C::OUTPUTS, at most 8, {
                         if let Some(pixel) = &mut pixels[row][column] {
-                            let mut sum = S::add(dot::<S, N>(&matrix[column], &half[row]), bias);
+                            let mut sum = S::add(dot::<S, SIDE>(&columns[column], &half[row]), bias);
                             if let Some(add) = adds[row][column] {
                                 // SAFETY: `channel + width` is at most the length of what is added.
                                 let add = unsafe { read_vector::<S>(add.as_ptr().add(channel), width) };
@@ -445,40 +525,81 @@ mod tests {
     use super::*;
     use crate::simd::pretend::TURN;
 
+    fn shape([height, width]: [usize; 2], [from, to]: [usize; 2], dilation: usize) -> ConvShape {
+        let (padding, padding_after) = (dilation, dilation);
+        ConvShape {
+            batch: 2,
+            from,
+            to,
+            height,
+            width,
+            kernel: 3,
+            stride: 1,
+            dilation,
+            padding,
+            padding_after,
+            groups: 1,
+        }
+    }
+
+    fn values(len: usize, step: usize) -> Vec<f32> {
+        (0..len).map(|i| ((i * step) % 1013) as f32 / 1013.0 - 0.5).collect()
+    }
+
     #[test]
     fn weights_that_are_transformed_in_use_give_the_same_bits() {
         // Other tests change what `fast` is.
         let _turn = TURN.lock();
         for (from, to, dilation) in [(70, 37, 1), (1030, 16, 1), (33, 100, 2)] {
-            let (padding, padding_after) = (dilation, dilation);
-            let shape = ConvShape {
-                batch: 1,
-                from,
-                to,
-                height: 13,
-                width: 11,
-                kernel: 3,
-                stride: 1,
-                dilation,
-                padding,
-                padding_after,
-                groups: 1,
-            };
-            let values = |len: usize, step: usize| -> Vec<f32> {
-                (0..len).map(|i| ((i * step) % 1013) as f32 / 1013.0 - 0.5).collect()
-            };
+            let shape = shape([13, 11], [from, to], dilation);
             let (input, weight) = (values(shape.input_len(), 331), values(shape.weight_len(), 577));
-            let run = |cached, streamed| {
-                let conv = Winograd::keeping(&shape, &weight, cached, streamed);
-                assert_eq!(matches!(conv.weights, Weights::Places(_)), cached > 0);
+            let run = |memory: [usize; 2]| {
+                let conv = Winograd::of_parts(&grid::parts(&shape), &shape, &weight, memory);
+                assert_eq!(conv.taps.is_empty(), memory[0] > 0);
                 let mut out = vec![0.0; shape.output_len()];
                 conv.run(&shape, &input, Finish::default(), &mut out, to);
                 out
             };
-            let kept = run(usize::MAX, 0);
+            let kept = run([usize::MAX, 0]);
             assert!(kept.iter().any(|value| value.abs() > 0.1));
-            assert!(run(0, usize::MAX) == kept, "all panels at a time");
-            assert!(run(0, 0) == kept, "two panels at a time");
+            assert!(run([0, usize::MAX]) == kept, "all panels at a time");
+            assert!(run([0, 0]) == kept, "two panels at a time");
         }
+    }
+
+    #[test]
+    fn short_phases_are_convolved_whatever_their_lengths() {
+        let _turn = TURN.lock();
+        // Phases of three and two rows, of two and one, each with phases of as many columns.
+        for (sides, count) in [([13, 16], 4), ([13, 11], 4), ([11, 13], 4), ([10, 9], 4), ([12, 5], 1)] {
+            let shape = shape(sides, [40, 20], 6);
+            let parts = grid::parts_of_short_phases(&shape);
+            assert_eq!(parts.len(), count, "{parts:?}");
+            let (input, weight) = (values(shape.input_len(), 331), values(shape.weight_len(), 577));
+            // Pixel by pixel, as the reference has channels.
+            let plane = shape.in_plane();
+            let planes: Vec<f32> = (0..input.len())
+                .map(|i| {
+                    let (image, channel, pixel) = (i / (plane * 40), i / plane % 40, i % plane);
+                    input[(image * plane + pixel) * 40 + channel]
+                })
+                .collect();
+            let expected = crate::reference::conv_forward(&shape, &planes, &weight);
+            for memory in [[usize::MAX, 0], [0, 0]] {
+                let conv = Winograd::of_parts(&parts, &shape, &weight, memory);
+                assert!(conv.products() < grid::products(&shape, &[[Cut::All(2); 2]]));
+                let mut out = vec![f32::NAN; shape.output_len()];
+                conv.run(&shape, &input, Finish::default(), &mut out, 20);
+                for (i, value) in out.iter().enumerate() {
+                    let (image, pixel, channel) = (i / (plane * 20), i / 20 % plane, i % 20);
+                    let right = expected[(image * 20 + channel) * plane + pixel];
+                    assert!((f64::from(*value) - right).abs() < 1e-5, "{value} {right} at {sides:?}");
+                }
+            }
+        }
+        assert!(
+            grid::parts_of_short_phases(&shape([13, 25], [40, 20], 6)).is_empty(),
+            "a phase of five columns"
+        );
     }
 }

@@ -161,6 +161,9 @@ macro_rules! unrolled {
     ($i:ident in 0..$count:expr, at most 5, $body:block) => {
         $crate::simd::unrolled!(@ $i, $count, 5, $body, 0 1 2 3 4)
     };
+    ($i:ident in 0..$count:expr, at most 8, $body:block) => {
+        $crate::simd::unrolled!(@ $i, $count, 8, $body, 0 1 2 3 4 5 6 7)
+    };
     ($i:ident in 0..$count:expr, at most 12, $body:block) => {
         $crate::simd::unrolled!(@ $i, $count, 12, $body, 0 1 2 3 4 5 6 7 8 9 10 11)
     };

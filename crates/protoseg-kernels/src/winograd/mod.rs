@@ -7,6 +7,7 @@
 //! with it a gradient that is compared with double precision.
 
 pub(crate) mod grid;
+pub(crate) mod lines;
 mod spectrum;
 pub(crate) mod tile;
 
@@ -46,7 +47,6 @@ macro_rules! with_tile {
         }
     };
 }
-pub(crate) use with_tile;
 
 pub fn forward(shape: &ConvShape, input: &[f32], weight: &[f32]) -> Vec<f32> {
     with_tile!(Grid::cheapest_in_training(shape).0, convolve(shape, input, weight, false))
