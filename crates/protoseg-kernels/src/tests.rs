@@ -588,3 +588,20 @@ fn the_same_input_gives_the_same_bits() {
         assert!((0..5).all(|_| run() == first), "{shape:?}");
     }
 }
+
+#[test]
+fn the_busiest_thread_has_what_cannot_be_divided_further() {
+    let conv = |shape: ConvShape| {
+        PackedConv::new(shape, &vec![0.0; shape.weight_len()], &vec![0.0; shape.to], Activation::None)
+    };
+    // 9 pixels for 4 threads: one has 3 of them.
+    let product = conv(same(16, 16, 3, 1, 1));
+    assert_eq!(
+        [1, 4, 9, 100].map(|threads| product.busiest(threads)),
+        [1.0, 3.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0]
+    );
+    // 4 x 4 tiles of 5 x 5 outputs.
+    let winograd = conv(same(32, 32, 20, 3, 1));
+    assert_eq!(winograd.kernel(), "winograd 5");
+    assert_eq!([1, 5, 64].map(|threads| winograd.busiest(threads)), [1.0, 4.0 / 16.0, 1.0 / 16.0]);
+}

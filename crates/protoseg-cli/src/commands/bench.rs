@@ -78,7 +78,16 @@ struct Layers {
     peak_gflops_one_thread: f64,
     packed_weight_bytes: usize,
     buffer_bytes: usize,
+    /// As far as it depends on how work is divided.
+    speedups: Vec<Speedup>,
     layers: Vec<Layer>,
+}
+
+#[derive(Serialize)]
+struct Speedup {
+    threads: usize,
+    /// Beside one thread.
+    times: f64,
 }
 
 #[derive(Serialize)]
@@ -255,6 +264,9 @@ fn layers(what: &BenchWhat, runs: usize) -> Result<()> {
         peak_gflops_one_thread,
         packed_weight_bytes,
         buffer_bytes,
+        speedups: [2, 4, 8, 16, 32, 64]
+            .map(|threads| Speedup { threads, times: extractor.speedup(&steps, measure::threads(), threads) })
+            .into(),
         layers: steps.iter().map(layer).collect(),
     };
     let report = Report { runs, ..report("layers", model.config(), size(&model), &times, details) };
@@ -262,7 +274,7 @@ fn layers(what: &BenchWhat, runs: usize) -> Result<()> {
         return output::json(&report);
     }
     head(&report)?;
-    let Layers { layers, .. } = &report.details;
+    let Layers { layers, speedups, .. } = &report.details;
     let total = report.median_ms;
     let row = |name: &str, kernel: &str, time: f64, gmac: f64, computed: f64| {
         let rate = |gmac: f64| format!("{:.0}", 2e3 * gmac / time.max(1e-6));
@@ -293,6 +305,11 @@ fn layers(what: &BenchWhat, runs: usize) -> Result<()> {
         "peak: {peak_gflops:.0} GFLOP/s, one thread {peak_gflops_one_thread:.0}; packed weights {}, buffers {}",
         units::bytes(packed_weight_bytes as u64),
         units::bytes(buffer_bytes as u64)
+    ))?;
+    let speedups = speedups.iter().map(|Speedup { threads, times }| format!("{times:.1} with {threads}"));
+    output::line(format!(
+        "threads, as far as it depends on how work is divided: {} times as fast as one",
+        speedups.collect::<Vec<_>>().join(", ")
     ))?;
     tail(&report)
 }

@@ -58,6 +58,9 @@ fn layers_are_named_and_beside_the_peak() {
     assert!(layers.iter().all(|layer| number(layer, "median_ms") >= 0.0));
     let sum: f64 = layers.iter().map(|layer| number(layer, "median_ms")).sum();
     assert!((sum - number(&report, "median_ms")).abs() < 0.1 * sum + 0.1, "{report}");
+    let speedups = report["speedups"].as_array().unwrap();
+    let is_possible = |speedup| (1.0..=number(speedup, "threads")).contains(&number(speedup, "times"));
+    assert!(speedups.len() > 3 && speedups.iter().all(is_possible), "{report}");
     let text =
         protoseg_in(Path::new("."), ["bench", "layers", "--arch", "pspnet10", "--size", "65", "--runs", "1"]);
     assert!(text.stdout.contains("% of peak") && text.stdout.contains("decoder.ppm"), "{}", text.stdout);

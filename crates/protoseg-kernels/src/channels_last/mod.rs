@@ -27,7 +27,7 @@ pub use attention::{Attention, Rotations};
 pub use classes::{best_rows, unit_pixels};
 pub use enlarge::enlarge;
 pub use joined::JoinedConvs;
-pub use panels::{Finish, LANES, Lanes, Panels, lanes, multiply};
+pub use panels::{Finish, LANES, Lanes, Panels, busiest, lanes, multiply};
 pub use pool::{MaxPool, average_pool, cells, max_pool};
 pub use stage_rows::StageRows;
 pub use stages::join_stages;
@@ -187,6 +187,18 @@ impl PackedConv {
             Kernel::Taps(taps) => taps.iter().map(Panels::bytes).sum(),
             Kernel::Winograd(winograd) => winograd.weight_bytes(),
             Kernel::Depthwise(depthwise) => depthwise.weight_bytes(),
+        }
+    }
+
+    /// The share of its work that the busiest of so many threads has.
+    pub fn busiest(&self, threads: usize) -> f64 {
+        let rows = self.shape.batch * self.shape.out_height();
+        match &self.kernel {
+            Kernel::Rows(_) | Kernel::Gather(_) => busiest(rows * self.shape.out_width(), threads),
+            Kernel::Windows(_) | Kernel::Lines(_) | Kernel::Taps(_) | Kernel::Depthwise(_) => {
+                busiest(rows, threads)
+            }
+            Kernel::Winograd(winograd) => winograd.busiest(threads),
         }
     }
 

@@ -271,6 +271,12 @@ pub fn share(all: usize, most: usize) -> usize {
     each.div_ceil(each.div_ceil(most.max(1)))
 }
 
+/// The share of the busiest of so many threads in work that consists of so many equal things.
+pub fn busiest(things: usize, threads: usize) -> f64 {
+    let things = things.max(1);
+    things.div_ceil(threads.max(1)) as f64 / things as f64
+}
+
 /// One thread's product, by the instructions that suit its right side.
 pub fn multiply_block(block: Block) {
     match block.right.products {

@@ -62,7 +62,7 @@ impl TokenLayers {
     /// first one has no activation.
     pub fn and_then(self, between: Between, second: PackedConv) -> Option<Self> {
         let can_go_on = self.second.is_none() && self.first.activation == Activation::None;
-        can_go_on.then(|| Self { second: Some((between, second)), ..self })
+        can_go_on.then_some(Self { second: Some((between, second)), ..self })
     }
 
     /// Whether tokens are normalised first.

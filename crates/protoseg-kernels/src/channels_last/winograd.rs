@@ -7,7 +7,9 @@ use std::{marker::PhantomData, ops::Range};
 
 use rayon::prelude::*;
 
-use super::panels::{Block, Finish, LANES, Line, PanelsView, as_lines, read_vector, share, write_vector};
+use super::panels::{
+    Block, Finish, LANES, Line, PanelsView, as_lines, busiest, read_vector, share, write_vector,
+};
 use crate::{
     ConvShape,
     scratch::Scratch,
@@ -133,6 +135,18 @@ impl Winograd {
     /// Products of a channel pair.
     pub fn products(&self) -> usize {
         self.parts.iter().map(|part| part.tiles.len() * part.places()).sum()
+    }
+
+    /// The share of the busiest of so many threads in all products: tiles are divided, or places in a transformed tile.
+    pub fn busiest(&self, threads: usize) -> f64 {
+        let share = |part: &Part| {
+            let things = match part.weights {
+                Weights::Places(_) => part.tiles.len(),
+                Weights::Taps { .. } => part.places(),
+            };
+            (part.tiles.len() * part.places()) as f64 * busiest(things, threads)
+        };
+        self.parts.iter().map(share).sum::<f64>() / self.products().max(1) as f64
     }
 
     pub fn weight_bytes(&self) -> usize {

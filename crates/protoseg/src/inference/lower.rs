@@ -248,7 +248,8 @@ mod tests {
         let x = graph.conv_norm("stem", &layer, image);
         let pooled = graph.max_pool("pool", x, MaxPool::three(1));
         let both = graph.concat("both", vec![x, pooled]);
-        let refused = lower(&graph, &[both], [16, 16, 3], Precision::Single).unwrap_err();
+        let refused =
+            lower(&graph, &[both], [16, 16, 3], Precision::Single, &ConvWeights::default()).unwrap_err();
         assert_eq!(refused.layer, "both");
     }
 }

@@ -158,6 +158,18 @@ impl Extractor {
         steps
     }
 
+    /// How many times as fast as one thread so many are, as far as that depends on how work is divided: a step takes as long
+    /// as its busiest thread. `steps` are those of [`Self::profile`] with `measured` threads.
+    pub fn speedup(&self, steps: &[StepProfile], measured: usize, threads: usize) -> f64 {
+        let times = |threads: usize| -> f64 {
+            let time = |(step, profile): (&program::Step, &StepProfile)| {
+                profile.time.as_secs_f64() * step.busiest(threads) / step.busiest(measured)
+            };
+            self.program.steps().iter().zip(steps).map(time).sum()
+        };
+        times(1) / times(threads)
+    }
+
     /// Bytes of packed weights, and of one run's buffers.
     pub fn bytes(&self) -> [usize; 2] {
         [self.program.weight_bytes(), self.program.slot_bytes()]

@@ -6,8 +6,8 @@
 use protoseg_kernels::{
     Activation,
     channels_last::{
-        Attention, Between, JoinedConvs, LayerNorm, MaxPool, PackedConv, TokenLayers, average_pool, gated,
-        gelu, join_stages, max_pool, transpose,
+        Attention, Between, JoinedConvs, LayerNorm, MaxPool, PackedConv, TokenLayers, average_pool, busiest,
+        gated, gelu, join_stages, max_pool, transpose,
     },
 };
 use rayon::prelude::*;
@@ -98,6 +98,19 @@ impl Step {
             }
             _ => (0, 0),
         }
+    }
+
+    /// The share of its work that the busiest of so many threads has.
+    pub fn busiest(&self, threads: usize) -> f64 {
+        let [height, width, _] = self.to.shape;
+        let things = match &self.work {
+            Work::Conv(conv) => return conv.busiest(threads),
+            Work::AveragePool { bins } => bins * bins,
+            Work::Broadcast | Work::Tokens(_) | Work::Grid { .. } => 1,
+            Work::Joined(_) | Work::MaxPool(_) | Work::Stages => height,
+            _ => height * width,
+        };
+        busiest(things, threads)
     }
 
     pub fn kernel(&self) -> String {
@@ -358,6 +371,10 @@ impl Program {
 
     pub fn slot_bytes(&self) -> usize {
         self.lengths.iter().sum::<usize>() * size_of::<f32>()
+    }
+
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
     }
 
     pub fn weight_bytes(&self) -> usize {

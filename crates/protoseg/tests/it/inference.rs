@@ -154,4 +154,7 @@ fn a_profile_names_every_layer_and_its_work() {
     assert!(names.contains(&"layer4.0.conv2") && names.contains(&"decoder.ppm"), "{names:?}");
     let written: u64 = steps.iter().map(|step| step.macs).sum();
     assert_eq!(written, network.macs([65, 65]).plain);
+    assert_eq!(fixed.speedup(&steps, 1, 1), 1.0);
+    let [two, many] = [2, 1 << 20].map(|threads| fixed.speedup(&steps, 1, threads));
+    assert!(1.5 < two && two <= 2.0 && 2.0 < many && many < 1e4, "{two} {many}");
 }
