@@ -3,6 +3,7 @@
 
 mod conv;
 mod norm;
+mod parts;
 mod pixel_loss;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use protoseg_kernels::channels_last::transpose;
 
 pub(crate) use conv::{ConvGeometry, conv, conv2d};
 pub(crate) use norm::{Then, activate, norm_eval, norm_train};
+pub(crate) use parts::channel_parts;
 pub(crate) use pixel_loss::{PixelTargets, pixel_loss};
 
 /// Whether a device's tensors are slices of this process.

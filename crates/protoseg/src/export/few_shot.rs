@@ -25,7 +25,7 @@ use crate::{
     method::Method,
     model::Model,
     network::Section,
-    weights::ConvWeights,
+    nn::ConvWeights,
 };
 
 /// A few-shot model as a file: `image`, `support_images` and `support_masks` go in, `labels` and `scores` of background

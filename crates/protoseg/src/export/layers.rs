@@ -18,7 +18,7 @@ use crate::{
         fuse::{Layer, Step, Work, fuse},
         shape::MapShape,
     },
-    weights::ConvWeights,
+    nn::ConvWeights,
 };
 
 /// Adds the layers that lead from `input` to `outputs`. `shape` is that of the input; if it is `free`, only an example:

@@ -2,7 +2,7 @@
 
 use burn::{module::Param, nn::conv::Conv2d, tensor::Tensor};
 
-use crate::{nn::BatchNorm, weights::ConvWeights};
+use crate::nn::{BatchNorm, ConvWeights};
 
 /// A convolution's weight `[to, from, kernel, kernel]` and bias, with what follows it included.
 pub(crate) struct Folded {

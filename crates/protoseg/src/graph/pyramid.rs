@@ -11,7 +11,7 @@ use burn::{
     tensor::{Device, Tensor, TensorData},
 };
 
-use crate::bridge::{ConvGeometry, conv2d};
+use crate::bridge::{ConvGeometry, channel_parts, conv2d};
 
 /// Taps of the 3x3 convolution.
 pub(crate) const TAPS: usize = 9;
@@ -23,12 +23,12 @@ pub(super) fn project(x: Tensor<4>, maps: Vec<Tensor<4>>, conv: &Conv2d) -> Tens
     let to = weight.dims()[0];
 
     let bins: Vec<usize> = maps.iter().map(|map| map.dims()[3]).collect();
-    let mut start = from;
-    let mixed = maps.into_iter().zip(&bins).map(|(map, bins)| {
+    let channels: Vec<usize> = std::iter::once(from).chain(maps.iter().map(|map| map.dims()[1])).collect();
+    let mut parts = channel_parts(&weight, &channels).into_iter();
+    let own = parts.next().expect("the first part is that of `x`");
+    let mixed = maps.into_iter().zip(parts).zip(&bins).map(|((map, taps), bins)| {
         let channels = map.dims()[1];
         // [to, c, 3, 3] -> [to * taps, c, 1, 1]: one channel mix per tap.
-        let taps = weight.clone().slice_dim(1, start..start + channels);
-        start += channels;
         let taps = taps.permute([0, 2, 3, 1]).reshape([to * TAPS, channels, 1, 1]);
         let mixed = conv2d(map, taps, ConvGeometry::pointwise());
         mixed.reshape([batch * to, TAPS * bins * bins])
@@ -37,8 +37,7 @@ pub(super) fn project(x: Tensor<4>, maps: Vec<Tensor<4>>, conv: &Conv2d) -> Tens
     let spread = spread_matrix(&bins, height, width, &x.device());
     let pyramid = mixed.matmul(spread).reshape([batch, to, height, width]);
 
-    let own = conv2d(x, weight.slice_dim(1, 0..from), ConvGeometry::of(conv));
-    own + pyramid
+    conv2d(x, own, ConvGeometry::of(conv)) + pyramid
 }
 
 /// What the plain convolution of the pyramid's channels costs, less what the shortcut costs. `levels` are the sides of

@@ -20,7 +20,7 @@ use crate::{
         pyramid::TAPS,
         shape::{MapShape, conv_shape},
     },
-    weights::ConvWeights,
+    nn::ConvWeights,
 };
 
 /// The program that computes `outputs` of an input of `[height, width, channels]`, unless a step of it has no kernel.

@@ -24,7 +24,7 @@ pub use protoseg_kernels::Precision;
 
 use crate::{
     network::{Network, Section},
-    weights::ConvWeights,
+    nn::ConvWeights,
 };
 use program::{Program, Slots};
 

@@ -9,7 +9,7 @@ use std::{
 use super::{Extractor, Precision};
 use crate::{
     network::{Network, Section},
-    weights::ConvWeights,
+    nn::ConvWeights,
 };
 
 /// Programs that are kept. A method needs two or three; each size of input needs its own, and photos of a folder may have

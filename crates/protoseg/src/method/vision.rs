@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use crate::{
     inference::Programs,
     network::{Network, Section, Tap},
-    weights::ConvWeights,
+    nn::ConvWeights,
 };
 
 /// A network to look through. Layers that are fixed run as programs of kernels, those that learn by operations of Burn,

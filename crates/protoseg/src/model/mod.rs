@@ -23,9 +23,10 @@ use crate::{
     inference::{Extractor, Precision, Programs},
     method::{Method, Usage, Vision, capl::Capl},
     network::{Network, Section},
+    nn::ConvWeights,
     weights::{
-        Checkpoint, ConvWeights, Rename, TensorFile, WeightsError, assign, for_each, import_few_shot,
-        import_gfsseg, serialize, shapes, write_safetensors,
+        Checkpoint, Rename, TensorFile, WeightsError, assign, for_each, import_few_shot, import_gfsseg,
+        serialize, shapes, write_safetensors,
     },
 };
 

@@ -4,6 +4,7 @@
 mod batch_norm;
 mod bicubic;
 mod conv_norm;
+mod conv_weights;
 mod dropout2d;
 mod layer_norm;
 mod resize;
@@ -20,4 +21,5 @@ pub use unit::unit_pixels;
 
 pub(crate) use batch_norm::NormSettings;
 pub(crate) use conv_norm::Conv;
+pub(crate) use conv_weights::ConvWeights;
 pub(crate) use tokens::{PlacedTokens, Rotary};

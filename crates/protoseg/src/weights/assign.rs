@@ -11,7 +11,7 @@ use burn::{
 };
 
 use super::{TensorFile, WeightsError, error::Mismatch};
-use crate::encoder::Rename;
+use crate::{encoder::Rename, nn::ConvWeights};
 
 /// How many tensors a warning names.
 const SAID: usize = 8;
@@ -115,27 +115,13 @@ impl Checkpoint {
     pub fn conv_weights<M: Module>(&self, module: &M) -> ConvWeights {
         let mut names = WeightNames::default();
         module.visit(&mut names);
-        ConvWeights(Some((self.clone(), names.names)))
+        let (checkpoint, names) = (self.clone(), names.names);
+        ConvWeights::read_by(move |id| checkpoint.take(&names[&id]))
     }
 
     /// As [`for_each`], of a `module` whose parameters are from here. None stays in memory that was not there before.
     pub fn for_each<M: Module>(&self, module: &M, each: impl FnMut(String, TensorData)) {
         module.visit(&mut Values { path: Path::default(), checkpoint: Some(self), each });
-    }
-}
-
-/// Weights of convolutions for whoever needs each of them once: those of a file are in memory no longer than that takes.
-#[derive(Default)]
-pub(crate) struct ConvWeights(Option<(Checkpoint, HashMap<ParamId, String>)>);
-
-impl ConvWeights {
-    /// The values of a weight.
-    pub fn of(&self, weight: &Param<Tensor<4>>) -> Vec<f32> {
-        let data = match &self.0 {
-            Some((checkpoint, names)) if !weight.is_initialized() => checkpoint.take(&names[&weight.id]),
-            _ => weight.val().into_data(),
-        };
-        data.try_into_vec().expect("weights are f32")
     }
 }
 

@@ -22,7 +22,5 @@ pub use gfsseg::import_gfsseg;
 pub use tensor_file::TensorFile;
 pub use write::write_tensor;
 
-pub(crate) use assign::{
-    Checkpoint, ConvWeights, assign_fitting, collect, for_each, shapes, with_ids_by_name,
-};
+pub(crate) use assign::{Checkpoint, assign_fitting, collect, for_each, shapes, with_ids_by_name};
 pub(crate) use write::{serialize, write_checked, write_safetensors};
