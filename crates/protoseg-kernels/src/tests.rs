@@ -600,8 +600,8 @@ fn the_busiest_thread_has_what_cannot_be_divided_further() {
         [1, 4, 9, 100].map(|threads| product.busiest(threads)),
         [1.0, 3.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0]
     );
-    // 4 x 4 tiles of 5 x 5 outputs.
+    // 10 x 10 tiles of 2 x 2 outputs.
     let winograd = conv(same(32, 32, 20, 3, 1));
-    assert_eq!(winograd.kernel(), "winograd 5");
-    assert_eq!([1, 5, 64].map(|threads| winograd.busiest(threads)), [1.0, 4.0 / 16.0, 1.0 / 16.0]);
+    assert_eq!(winograd.kernel(), "winograd 2");
+    assert_eq!([1, 5, 64].map(|threads| winograd.busiest(threads)), [1.0, 20.0 / 100.0, 2.0 / 100.0]);
 }
