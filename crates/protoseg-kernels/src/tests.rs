@@ -143,6 +143,11 @@ fn same(from: usize, to: usize, side: usize, kernel: usize, dilation: usize) -> 
     }
 }
 
+/// The convolution of zeros.
+fn empty(shape: ConvShape) -> PackedConv {
+    PackedConv::new(shape, &vec![0.0; shape.weight_len()], &vec![0.0; shape.to], Activation::None)
+}
+
 fn activations() -> impl Strategy<Value = Activation> {
     prop_oneof![Just(Activation::None), Just(Activation::Relu), Just(Activation::Relu6)]
 }
@@ -591,17 +596,30 @@ fn the_same_input_gives_the_same_bits() {
 
 #[test]
 fn the_busiest_thread_has_what_cannot_be_divided_further() {
-    let conv = |shape: ConvShape| {
-        PackedConv::new(shape, &vec![0.0; shape.weight_len()], &vec![0.0; shape.to], Activation::None)
-    };
     // 9 pixels for 4 threads: one has 3 of them.
-    let product = conv(same(16, 16, 3, 1, 1));
+    let product = empty(same(16, 16, 3, 1, 1));
     assert_eq!(
         [1, 4, 9, 100].map(|threads| product.busiest(threads)),
         [1.0, 3.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0]
     );
     // 10 x 10 tiles of 2 x 2 outputs.
-    let winograd = conv(same(32, 32, 20, 3, 1));
+    let winograd = empty(same(32, 32, 20, 3, 1));
     assert_eq!(winograd.kernel(), "winograd 2");
     assert_eq!([1, 5, 64].map(|threads| winograd.busiest(threads)), [1.0, 20.0 / 100.0, 2.0 / 100.0]);
+}
+
+#[test]
+fn wide_dilations_are_never_computed_where_taps_lie_beside_the_map() {
+    let conv = |channels, side, dilation| empty(same(channels, channels, side, 3, dilation));
+    for side in 20..52 {
+        for dilation in 2 * side / 3..side {
+            let conv = conv(16, side, dilation);
+            // A tap beside the middle reaches `side - dilation` of the rows or columns.
+            let taps = (side + 2 * (side - dilation)).pow(2);
+            assert!(conv.kernel().starts_with("winograd"), "{side} {dilation}: {}", conv.kernel());
+            assert!(conv.computed_macs() <= (16 * 16 * taps) as u64, "{side} {dilation}");
+        }
+    }
+    assert_eq!(conv(8, 31, 24).kernel(), "taps");
+    assert_eq!(conv(8, 31, 2).kernel(), "windows");
 }

@@ -78,7 +78,7 @@ struct Layers {
     peak_gflops_one_thread: f64,
     packed_weight_bytes: usize,
     buffer_bytes: usize,
-    /// As far as it depends on how work is divided.
+    /// How many times as fast as one thread, as far as that depends on how work is divided.
     speedups: Vec<Speedup>,
     layers: Vec<Layer>,
 }
@@ -86,7 +86,6 @@ struct Layers {
 #[derive(Serialize)]
 struct Speedup {
     threads: usize,
-    /// Beside one thread.
     times: f64,
 }
 
@@ -308,7 +307,7 @@ fn layers(what: &BenchWhat, runs: usize) -> Result<()> {
     ))?;
     let speedups = speedups.iter().map(|Speedup { threads, times }| format!("{times:.1} with {threads}"));
     output::line(format!(
-        "threads, as far as it depends on how work is divided: {} times as fast as one",
+        "times as fast as one thread, as far as that depends on how work is divided: {}",
         speedups.collect::<Vec<_>>().join(", ")
     ))?;
     tail(&report)

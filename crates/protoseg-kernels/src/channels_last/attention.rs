@@ -1,7 +1,7 @@
 //! Attention of vision transformers.
 //!
-//! The whole matrix of weights is never held: a task takes some queries of one head, multiplies them with all keys, and
-//! the softmax of that with all values, while both stay in the caches.
+//! The whole matrix of weights is never held: a task takes some queries and, head by head, multiplies them with all
+//! keys, and the softmax of that with all values, while both stay in the caches.
 
 use rayon::prelude::*;
 

@@ -2,7 +2,7 @@
 //!
 //! Maps are `[batch, height, width, channels]` here: the channels of a pixel lie together. A pixel is then a row of
 //! a matrix product as it lies, so is a transformed tile of Winograd's algorithm, and nothing is ever packed but
-//! weights, which are packed once. Batch-norm is in the weights and in the bias; bias, shortcut and activation are
+//! weights, which are packed once, and the keys and values of attention. Batch-norm is in the weights and in the bias; bias, shortcut and activation are
 //! applied to sums in registers.
 
 mod attention;
@@ -35,7 +35,7 @@ pub use token_layers::{Between, TokenLayers};
 pub use tokens::{LayerNorm, gated, gelu};
 pub use transpose::transpose;
 
-use crate::{Activation, ConvShape, Precision, winograd::grid};
+use crate::{Activation, ConvShape, Precision};
 use depthwise::Depthwise;
 use panels::Products;
 use winograd::Winograd;
@@ -113,9 +113,9 @@ impl PackedConv {
             Kernel::Rows(panels(shape.from, &|c, o| weight[o * shape.from + c]))
         } else if products == Products::Tiles && windows::suits(&shape) {
             Kernel::Windows(panels(taps * shape.from, &window))
-        } else if crate::winograd::suits(&shape) && !fewer_taps(&shape) {
+        } else if winograd::suits(&shape) {
             Kernel::Winograd(Winograd::new(&shape, weight))
-        } else if fewer_taps(&shape) {
+        } else if taps::suits(&shape) {
             let tap = |tap| Panels::new(shape.from, shape.to, |c, o| weight[(o * shape.from + c) * 9 + tap]);
             Kernel::Taps((0..9).map(tap).collect())
         } else {
@@ -153,6 +153,7 @@ impl PackedConv {
 
     /// As [`Self::run`], with what is in `out` as the map that is added: a third less memory is touched.
     pub fn run_onto(&self, input: &[f32], out: &mut [f32], stride: usize) {
+        assert!(self.runs_onto(), "nothing that goes onto anything: {:?}", self.shape);
         let Kernel::Rows(weight) = &self.kernel else { panic!("no product: {:?}", self.shape) };
         multiply(input, weight, Finish { onto: true, ..self.finish() }, out, stride);
     }
@@ -212,11 +213,4 @@ impl PackedConv {
         };
         (products * (shape.from / shape.groups) * shape.to) as u64
     }
-}
-
-/// Whether the taps that lie on the map are fewer than the products of Winograd's algorithm.
-fn fewer_taps(shape: &ConvShape) -> bool {
-    shape.is_same_3x3()
-        && shape.dilation > 1
-        && taps::products(shape) < grid::products(shape, &grid::parts(shape))
 }

@@ -228,14 +228,14 @@ pub fn lanes(values: &[f32]) -> Vec<Lanes> {
 }
 
 /// What is done to the sums of a product before they are stored: `activation(sum + bias + add)`, each part if it is
-/// there. Only products that are not made of tiles go `onto` anything.
+/// there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finish<'a> {
     /// One value per column, in lanes.
     pub bias: Option<&'a [Lanes]>,
     /// Laid out as the result.
     pub add: Option<&'a [f32]>,
-    /// Whether what is there where the result goes is added.
+    /// Whether what is there where the result goes is added, too. Only [`multiply`] does that, of a matrix without tiles.
     pub onto: bool,
     pub activation: Activation,
 }

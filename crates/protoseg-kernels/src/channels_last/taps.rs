@@ -1,5 +1,5 @@
-//! 3x3 convolutions of stride 1 that are dilated so far that many taps lie beside the map, as the widest of
-//! DeepLab's: for each tap a product of the pixels it reaches, on the map as it lies.
+//! 3x3 convolutions of stride 1 that are dilated so far that most taps lie beside the map: for each tap a product of the
+//! pixels it reaches, on the map as it lies.
 
 use std::ops::Range;
 
@@ -13,6 +13,11 @@ const ROWS: usize = 4;
 
 /// The middle tap, which reaches every pixel, comes first.
 const ORDER: [usize; 9] = [4, 0, 1, 2, 3, 5, 6, 7, 8];
+
+/// Whether this kernel is faster than copying windows.
+pub fn suits(shape: &ConvShape) -> bool {
+    shape.is_same_3x3() && shape.dilation > 1 && 2 * products(shape) < 9 * shape.in_plane()
+}
 
 /// Products of a channel pair and an image.
 pub fn products(shape: &ConvShape) -> usize {

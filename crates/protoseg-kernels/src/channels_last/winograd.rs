@@ -1,14 +1,16 @@
 //! 3x3 convolutions of stride 1 with constant weights (see [`crate::winograd`] for the algorithm).
 //!
 //! A task takes some tiles through all of it: transform, one product for each place in a transformed tile, and the
-//! transform back with bias, shortcut and activation. Its intermediate values stay in the caches.
+//! transform back with bias, shortcut and activation. Its intermediate values stay in the caches. Layers with many weights go
+//! stage by stage instead ([`run_stages`]).
 
 use std::{marker::PhantomData, ops::Range};
 
 use rayon::prelude::*;
 
-use super::panels::{
-    Block, Finish, LANES, Line, PanelsView, as_lines, busiest, read_vector, share, write_vector,
+use super::{
+    panels::{Block, Finish, LANES, Line, PanelsView, as_lines, busiest, read_vector, share, write_vector},
+    taps,
 };
 use crate::{
     ConvShape,
@@ -37,6 +39,15 @@ const AHEAD: usize = 2 * LANES;
 /// Tiles that are multiplied with a place's weights together, if these stay in a cache, and if they do not.
 const TILES: usize = 24;
 const MANY_TILES: usize = 128;
+
+/// Whether this kernel is the fast one: it needs channels for its products to be worth the transforms, and few products
+/// beside those of the taps that lie on the map.
+pub fn suits(shape: &ConvShape) -> bool {
+    let products = grid::products(shape, &grid::parts(shape));
+    let has_fewer_taps = shape.dilation > 1 && taps::products(shape) < products;
+    let is_cheap = 5 * products < 4 * 9 * shape.in_plane() && !has_fewer_taps;
+    shape.is_same_3x3() && shape.from.min(shape.to) >= 16 && is_cheap
+}
 
 #[derive(Clone, Debug)]
 pub struct Winograd {
@@ -243,7 +254,7 @@ fn run_tiles<R: Lines, C: Lines>(
     );
 }
 
-/// Stage by stage, for weights that no cache holds once they are transformed. Transformed ones are 4 to 7 times as many
+/// Stage by stage, for weights that no cache holds once they are transformed. Transformed ones are up to 7 times as many
 /// as the taps, so taps are kept and transformed for some panels of output channels at a time, which stay in the last
 /// cache. Fetching all of them takes about a tenth less time, and several times the memory. A task is then a place in the
 /// transformed tiles, of all tiles, so that its weights stay in the second cache.
@@ -584,13 +595,13 @@ mod tests {
     #[test]
     fn short_phases_are_convolved_whatever_their_lengths() {
         let _turn = TURN.lock();
-        // Phases of three and two rows, of two and one, each with phases of as many columns.
+        // Phases of three and two rows and columns, of two and one, and of two rows with one column.
         for (sides, count) in [([13, 16], 4), ([13, 11], 4), ([11, 13], 4), ([10, 9], 4), ([12, 5], 1)] {
             let shape = shape(sides, [40, 20], 6);
             let parts = grid::parts_of_short_phases(&shape);
             assert_eq!(parts.len(), count, "{parts:?}");
             let (input, weight) = (values(shape.input_len(), 331), values(shape.weight_len(), 577));
-            // Pixel by pixel, as the reference has channels.
+            // The reference takes channel by channel.
             let plane = shape.in_plane();
             let planes: Vec<f32> = (0..input.len())
                 .map(|i| {

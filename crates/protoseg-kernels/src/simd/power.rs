@@ -2,7 +2,7 @@
 
 use super::Simd;
 
-/// The least power of two that is computed, so that nothing becomes too small for a normal number.
+/// The least exponent, so that nothing becomes too small for a normal number.
 pub const LEAST: f32 = -125.0;
 /// `2^x` from -1/2 to 1/2, of least relative error by Lawson's iteration; the highest power first.
 pub const POWERS: [f32; 6] =

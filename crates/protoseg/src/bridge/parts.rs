@@ -20,8 +20,8 @@ use rayon::prelude::*;
 
 use super::{is_cpu, tensor, values};
 
-/// `[to, from, k, k]` as parts of so many input channels each, which are all of them. Either all parts or none go into what
-/// is differentiated.
+/// `[to, from, k, k]` cut into parts of so many input channels each. All parts or none must go into what is differentiated:
+/// with some of them, the weight gets no gradient.
 pub(crate) fn channel_parts(weight: &Tensor<4>, channels: &[usize]) -> Vec<Tensor<4>> {
     let starts = channels.iter().scan(0, |end, channels| {
         *end += channels;

@@ -6,8 +6,8 @@ use protoseg_kernels::channels_last::{Between, JoinedConvs, PackedConv, TokenLay
 
 use super::program::{Map, Step, Work};
 
-/// The steps, with those as one of which that pays: layers of inverted residual blocks on large maps, and layers that
-/// take every token by itself.
+/// The steps, some of them as one: layers of inverted residual blocks on large maps, and layers that take every token by
+/// itself.
 pub fn join(steps: Vec<Step>, outputs: &[Map]) -> Vec<Step> {
     let mut reads: HashMap<usize, usize> = outputs.iter().map(|output| (output.id, 1)).collect();
     steps.iter().flat_map(|step| &step.from).for_each(|map| *reads.entry(map.id).or_default() += 1);

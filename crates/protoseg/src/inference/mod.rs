@@ -158,8 +158,8 @@ impl Extractor {
         steps
     }
 
-    /// How many times as fast as one thread so many are, as far as that depends on how work is divided: a step takes as long
-    /// as its busiest thread. `steps` are those of [`Self::profile`] with `measured` threads.
+    /// How many times as fast `threads` are as one thread, as far as that depends on how work is divided: a step takes as
+    /// long as its busiest thread. `steps` are those of [`Self::profile`] with `measured` threads.
     pub fn speedup(&self, steps: &[StepProfile], measured: usize, threads: usize) -> f64 {
         let times = |threads: usize| -> f64 {
             let time = |(step, profile): (&program::Step, &StepProfile)| {

@@ -1,7 +1,7 @@
 //! Steps in order, and which buffer each of their maps lives in.
 //!
 //! A map is needed from the step that writes it first to the last step that reads it. Maps whose times do not meet
-//! share a buffer (a slot), so a run needs a few of them and never asks the system for memory.
+//! share a buffer (a slot), and a product is written onto the shortcut that it adds, if nobody needs that later. So a run needs a few of them and never asks the system for memory.
 
 use protoseg_kernels::{
     Activation,
@@ -14,6 +14,9 @@ use rayon::prelude::*;
 
 use super::{join::join, spread::Spread};
 use crate::nn::PlacedTokens;
+
+/// Values that a thread computes at a time where each is computed by itself.
+const PART: usize = 1 << 14;
 
 /// A map of a run: its number, and `[height, width, channels]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +111,9 @@ impl Step {
             Work::AveragePool { bins } => bins * bins,
             Work::Broadcast | Work::Tokens(_) | Work::Grid { .. } => 1,
             Work::Joined(_) | Work::MaxPool(_) | Work::Stages => height,
-            _ => height * width,
+            Work::PerToken(_) | Work::Attention(_) | Work::Spread(_) => height * width,
+            // Functions of single values or pixels.
+            _ => self.to.len().div_ceil(PART),
         };
         busiest(things, threads)
     }
@@ -202,7 +207,6 @@ fn activate(activation: Activation, from: &[f32], to: &mut [f32]) {
 
 /// A function of every value.
 fn each(from: &[f32], to: &mut [f32], function: impl Fn(f32) -> f32 + Sync) {
-    const PART: usize = 1 << 14;
     to.par_chunks_mut(PART).zip(from.par_chunks(PART)).for_each(|(to, from)| {
         to.iter_mut().zip(from).for_each(|(to, &from)| *to = function(from));
     });
@@ -214,7 +218,7 @@ fn hard_sigmoid(x: f32) -> f32 {
 
 /// Every pixel times `weights`, channel by channel.
 fn weigh(from: &[f32], weights: &[f32], to: &mut [f32]) {
-    let line = weights.len() * 64;
+    let line = (PART / weights.len()).max(1) * weights.len();
     to.par_chunks_mut(line).zip(from.par_chunks(line)).for_each(|(to, from)| {
         for (to, from) in to.chunks_exact_mut(weights.len()).zip(from.chunks_exact(weights.len())) {
             to.iter_mut().zip(from).zip(weights).for_each(|((to, from), weight)| *to = from * weight);

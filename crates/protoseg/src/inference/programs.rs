@@ -2,7 +2,6 @@
 
 use std::{
     collections::VecDeque,
-    ops::Deref,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -39,9 +38,9 @@ impl Programs {
     }
 
     /// The program for a part of the network, or none if it has a layer without a kernel.
-    pub fn get<N: Deref<Target = Network>>(
+    pub fn get<'n>(
         &self,
-        network: impl FnOnce() -> (N, ConvWeights),
+        network: impl FnOnce() -> (&'n Network, ConvWeights),
         section: &Section,
         input: [usize; 3],
     ) -> Option<Arc<Extractor>> {
@@ -50,7 +49,7 @@ impl Programs {
         }
         // Not while the list is locked: packing weights shares its loops with other threads, which may want a program.
         let (network, weights) = network();
-        let program = Extractor::of(&network, &weights, section, input, self.precision).ok().map(Arc::new);
+        let program = Extractor::of(network, &weights, section, input, self.precision).ok().map(Arc::new);
         // Another thread may have made the same meanwhile.
         if let Some(program) = self.find(section, input) {
             return program;
