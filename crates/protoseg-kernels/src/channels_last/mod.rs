@@ -2,8 +2,8 @@
 //!
 //! Maps are `[batch, height, width, channels]` here: the channels of a pixel lie together. A pixel is then a row of
 //! a matrix product as it lies, so is a transformed tile of Winograd's algorithm, and nothing is ever packed but
-//! weights, which are packed once, and the keys and values of attention. Batch-norm is in the weights and in the bias; bias, shortcut and activation are
-//! applied to sums in registers.
+//! weights, which are packed once, and the keys and values of attention. Batch-norm is in the weights and in the bias;
+//! bias, shortcut and activation are applied to sums in registers.
 
 mod attention;
 mod classes;
