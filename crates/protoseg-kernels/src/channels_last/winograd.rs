@@ -1,8 +1,8 @@
 //! 3x3 convolutions of stride 1 with constant weights (see [`crate::winograd`] for the algorithm).
 //!
 //! A task takes some tiles through all of it: transform, one product for each place in a transformed tile, and the
-//! transform back with bias, shortcut and activation. Its intermediate values stay in the caches. Layers with many weights go
-//! stage by stage instead ([`run_stages`]).
+//! transform back with bias, shortcut and activation. Its intermediate values stay in the caches. Layers with many
+//! weights go stage by stage instead ([`run_stages`]).
 
 use std::{marker::PhantomData, ops::Range};
 
